@@ -1,0 +1,1 @@
+"""Simulation studies of attention as Nadaraya-Watson regression."""
