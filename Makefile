@@ -1,0 +1,79 @@
+# Every target works on a fresh clone: the first one that needs it builds .venv, once.
+#
+#   make study-rate PROFILE=quick WORKERS=2 REPLACE=1
+
+PROFILE ?= standard
+WORKERS ?= $(shell nproc 2>/dev/null || getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2)
+REPLACE ?=
+PYTEST_ARGS ?=
+PYTHON ?=
+
+VENV := .venv
+PY := $(VENV)/bin/python
+MADE := $(VENV)/.made
+CORE := $(VENV)/.core
+DEV := $(VENV)/.dev
+PIP := $(PY) -m pip --disable-pip-version-check install --quiet -c constraints.txt
+STUDIES := $(sort $(filter-out _%,$(basename $(notdir $(wildcard studies/*.py)))))
+RUN_FLAGS := --profile $(PROFILE) --workers $(WORKERS) $(if $(filter-out 0,$(REPLACE)),--replace)
+
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+.DELETE_ON_ERROR:
+.PHONY: help studies figures ledger test lint clean FORCE
+
+help: ## list the targets
+	@echo 'usage: make TARGET [PROFILE=standard] [WORKERS=$(WORKERS)] [REPLACE=1]'
+	@awk -F ':.*## ' '/^[a-z%-]+:.*## / { sub("%", "NAME", $$1); printf "  %-12s %s\n", $$1, $$2 }' Makefile
+	@echo 'studies: $(or $(STUDIES),none yet)'
+
+study-%: $(CORE) FORCE ## run a study: tables, verdicts, figures
+	$(PY) -m nwsim run $* $(RUN_FLAGS)
+
+studies: $(addprefix study-,$(STUDIES)) ## run every study
+
+figures: $(CORE) ## redraw the figures of every study from its tables
+	$(PY) -m nwsim figures
+
+ledger: $(CORE) ## gather the claims of every study into results/ledger.csv
+	$(PY) -m nwsim ledger
+
+test: $(DEV) ## run the tests (PYTEST_ARGS='--run-slow' adds the slow ones)
+	$(PY) -m pytest $(PYTEST_ARGS)
+
+lint: $(DEV) ## check style, format and types
+	$(PY) -m ruff check
+	$(PY) -m ruff format --check
+	$(PY) -m mypy
+
+clean: ## remove the environment, caches and build/; results/ stays
+	rm -rf $(VENV) build nwsim.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find nwsim studies tests -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# A usable interpreter is one of the right version that can also make a venv with pip in it.
+$(MADE):
+	@for python in $(PYTHON) python3.11 python3.12 python3.13 python3; do \
+	    $$python -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' \
+	        >/dev/null 2>&1 || continue; \
+	    if ! $$python -c 'import ensurepip, venv' >/dev/null 2>&1; then \
+	        without="$$without $$python"; continue; fi; \
+	    echo "building $(VENV) with $$python (once)"; \
+	    $$python -m venv $(VENV) && touch $@; exit $$?; \
+	done; \
+	if [ -n "$$without" ]; then \
+	    echo "nwsim:$$without cannot make an environment, its venv or ensurepip module is missing:" \
+	        "install it (Debian, Ubuntu: apt install python3-venv)" >&2; \
+	else \
+	    echo "nwsim: no python3.11, python3.12 or python3.13 on the PATH:" \
+	        "install one, or give it as make PYTHON=/path/to/python" >&2; \
+	fi; exit 1
+
+# Editable, so that the code of this checkout is what runs; setuptools comes from the same pins.
+$(CORE): $(MADE) setup.cfg pyproject.toml constraints.txt
+	$(PIP) setuptools
+	$(PIP) --no-build-isolation -e .
+	@touch $@
+
+$(DEV): $(CORE)
+	$(PIP) --no-build-isolation -e '.[dev]'
+	@touch $@
