@@ -29,7 +29,22 @@ from typing import Any
 import llvmlite
 import numba
 import numpy as np
-from numba.core import config
+from numba.core import types
+
+# Inputs are declared read-only: such a signature takes both read-only arrays (a memory map)
+# and ordinary ones, without a second compilation.
+VECTOR = types.Array(types.float64, 1, "C", readonly=True)
+MATRIX = types.Array(types.float64, 2, "C", readonly=True)
+INDICES = types.Array(types.int64, 1, "C", readonly=True)
+OUT_VECTOR = types.Array(types.float64, 1, "C")
+OUT_MATRIX = types.Array(types.float64, 2, "C")
+OUT_STACK = types.Array(types.float64, 3, "C")
+OUT_INDICES = types.Array(types.int64, 1, "C")
+OUT_MASK = types.Array(types.boolean, 2, "C")
+INTEGER, REAL, FLAG, NOTHING = types.int64, types.float64, types.boolean, types.void
+
+# numba fills its settings in at run time, out of a type checker's sight.
+settings: Any = numba.config
 
 SUMS: frozenset[str] = frozenset({"reassoc", "contract", "nsz"})
 STRICT: frozenset[str] = frozenset()
@@ -65,7 +80,7 @@ CACHE_FOLDER = _cache_folder()
 
 
 def compiled(
-    signature: str | list[str] | None = None,
+    signature: Any = None,
     *,
     fastmath: frozenset[str] = SUMS,
     inline: bool = False,
@@ -74,8 +89,9 @@ def compiled(
 
     Parameters
     ----------
-    signature : str, list of str or None
-        numba signatures. None is for small helpers that are compiled into their callers.
+    signature : numba signature or None
+        Such as ``NOTHING(MATRIX, OUT_VECTOR)``. None is for small helpers that are
+        compiled into their callers.
     fastmath : frozenset of str
         ``SUMS`` or ``STRICT``.
     inline : bool
@@ -95,11 +111,11 @@ def compiled(
             return numba.njit(**options)(function)
         # The cache locator reads the setting at this moment only; it is put back so that
         # other packages keep theirs.
-        previous = config.CACHE_DIR
-        config.CACHE_DIR = CACHE_FOLDER
+        previous = settings.CACHE_DIR
+        settings.CACHE_DIR = CACHE_FOLDER
         try:
             return numba.njit(signature, cache=True, **options)(function)
         finally:
-            config.CACHE_DIR = previous
+            settings.CACHE_DIR = previous
 
     return decorate

@@ -1,0 +1,392 @@
+"""Nadaraya-Watson and local linear smoothers with scikit-learn's protocol."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.utils import Tags
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+
+from nwsim._typing import ArrayLike, FloatArray
+from nwsim._validation import check_array, check_choice, check_real
+from nwsim.exceptions import ParameterError
+from nwsim.smoothing.bandwidths import SELECTORS, USES_Y, BandwidthSelection, select_bandwidth
+from nwsim.smoothing.engines import choose_engine, lay_out
+from nwsim.smoothing.fits import (
+    EMPTY_WINDOW_POLICIES,
+    LocalFit,
+    apply_policy,
+    fallback_weights,
+    local_fit,
+    refuse_empty,
+)
+from nwsim.smoothing.kernels import Kernel, get_kernel
+from nwsim.smoothing.sums import MomentSums, WeightedSample
+
+
+@dataclass(frozen=True)
+class QuerySummary:
+    """What happened at a set of queries: the engine, and windows out of the ordinary."""
+
+    engine: str
+    n_queries: int
+    n_empty: int
+    n_singular: int
+
+
+class KernelSmoother(RegressorMixin, BaseEstimator):
+    """What the local constant and the local linear smoother share.
+
+    Subclasses set ``_degree``, the degree of the local polynomial.
+    """
+
+    _degree: ClassVar[int]
+
+    def __init__(
+        self,
+        bandwidth: float | ArrayLike | str = 1.0,
+        kernel: str | Kernel = "gaussian",
+        empty_window: str = "nan",
+        engine: str = "auto",
+        tol: float = 1e-12,
+    ) -> None:
+        self.bandwidth = bandwidth
+        self.kernel = kernel
+        self.empty_window = empty_window
+        self.engine = engine
+        self.tol = tol
+
+    def __sklearn_tags__(self) -> Tags:
+        """Return scikit-learn's tags: several outputs are fine."""
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        return tags
+
+    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+        """Store the sample and settle the bandwidth.
+
+        Parameters
+        ----------
+        X : array_like, (n, d) or (n,)
+            Inputs; one axis means one column.
+        y : array_like, (n,) or (n, p)
+            Responses.
+        sample_weight : array_like, (n,), optional
+            Prior weight of each sample, nonnegative with a positive sum; it multiplies the
+            kernel.
+
+        Returns
+        -------
+        self
+            With ``bandwidth_`` (float, or (d,) if given by coordinate), ``engine_``,
+            ``bandwidth_selection_`` (a record, or None if the bandwidth was given).
+
+        Raises
+        ------
+        ParameterError
+            For a parameter or an array outside its accepted values.
+        """
+        kernel = get_kernel(self.kernel)
+        check_choice("empty_window", self.empty_window, EMPTY_WINDOW_POLICIES)
+        check_real("tol", self.tol, above=0.0)
+        inputs, targets = self._validated(X, y)
+        prior = _prior_weights(sample_weight, inputs)
+        n, d = inputs.shape
+        given = _given_bandwidth(self.bandwidth, d)
+        self.engine_ = choose_engine(self.engine, kernel, d)
+        layout = lay_out(inputs, self.engine_)
+        self._y = targets
+        start = np.ones(d) if given is None else np.array(np.broadcast_to(given, d))
+        sample = WeightedSample(layout, kernel, start, layout.arrange(prior))
+        self.bandwidth_selection_: BandwidthSelection | None = None
+        if given is None:
+            self.bandwidth_selection_ = select_bandwidth(
+                str(self.bandwidth),
+                sample,
+                inputs[layout.order],
+                targets.reshape(n, -1)[layout.order],
+                self._degree,
+            )
+            self.bandwidth_: float | FloatArray = self.bandwidth_selection_.bandwidth
+            sample = replace(sample, bandwidth=np.full(d, self.bandwidth_))
+        else:
+            self.bandwidth_ = float(given) if given.ndim == 0 else given
+        self._sample = sample
+        return self
+
+    def _validated(self, X: ArrayLike, y: ArrayLike) -> tuple[FloatArray, FloatArray]:
+        inputs, targets = validate_data(
+            self,
+            _as_columns(X),
+            y,
+            dtype=np.float64,
+            order="C",
+            multi_output=True,
+            y_numeric=True,
+            ensure_min_samples=2 if isinstance(self.bandwidth, str) else 1,
+        )
+        return inputs, np.asarray(targets, dtype=np.float64)
+
+    @property
+    def bandwidth_uses_y(self) -> bool:
+        """Whether the responses chose the bandwidth, so that the fit is not linear in y."""
+        return isinstance(self.bandwidth, str) and self.bandwidth in USES_Y
+
+    def at_bandwidth(self, bandwidth: float | ArrayLike) -> Self:
+        """Return a fitted copy with another bandwidth.
+
+        The copy shares the laid-out sample, so a path of bandwidths orders it only once.
+
+        Parameters
+        ----------
+        bandwidth : float or array_like (d,)
+            Positive.
+        """
+        check_is_fitted(self, "bandwidth_")
+        given = _given_bandwidth(bandwidth, self.n_features_in_)
+        if given is None:
+            raise ParameterError("bandwidth must be a number here; selectors need fit")
+        other = type(self)(**{**self.get_params(), "bandwidth": bandwidth})
+        other.__dict__.update(
+            n_features_in_=self.n_features_in_,
+            engine_=self.engine_,
+            bandwidth_selection_=None,
+            bandwidth_=float(given) if given.ndim == 0 else given,
+            _y=self._y,
+            _sample=replace(
+                self._sample, bandwidth=np.array(np.broadcast_to(given, self.n_features_in_))
+            ),
+        )
+        return other
+
+    def predict(self, X: ArrayLike) -> FloatArray:
+        """Return the fitted values at the queries, (m,) or (m, p) as y was; no state changes.
+
+        Parameters
+        ----------
+        X : array_like, (m, d), or (m,) if d = 1
+
+        Raises
+        ------
+        EmptyWindowError
+            Under ``empty_window="raise"``, if a window holds no weight.
+        """
+        fit = self._fit_at(self._queries(X), self._targets(), None)
+        return fit.mean[:, 0] if self._y.ndim == 1 else fit.mean
+
+    def weights(self, X: ArrayLike) -> FloatArray:
+        """Return the smoothing weights, (m, n): predictions are ``weights @ y``.
+
+        Rows of empty windows follow the policy.
+        """
+        Q = self._queries(X)
+        sample = self._sample
+        sums = sample.sums(Q, np.empty((0, sample.prior.size)), degree=self._degree)
+        fit = local_fit(sums, sample.kernel.signed)
+        refuse_empty(fit.empty, self.empty_window)
+        rows = sample.rows(Q, sums.log_scale)
+        linear = np.broadcast_to(fit.solution[:, :1], rows.shape).copy()
+        for a in range(fit.solution.shape[1] - 1):
+            in_order = np.empty(sample.prior.size)
+            in_order[sample.layout.order] = sample.layout.X[a]
+            phi = (in_order[None, :] - Q[:, a, None]) / sample.bandwidth[a]
+            linear += fit.solution[:, a + 1, None] * phi
+        # NaN solutions belong to empty windows, whose rows are replaced next.
+        rows *= np.where(fit.empty[:, None], 0.0, linear)
+        empty = np.flatnonzero(fit.empty)
+        if empty.size:
+            filled = np.empty((empty.size, sample.prior.size))
+            filled[:, sample.layout.order] = fallback_weights(
+                sample, np.ascontiguousarray(Q[empty]), self.empty_window
+            )
+            rows[empty] = filled
+        return rows
+
+    def summary(self, X: ArrayLike) -> QuerySummary:
+        """Return the engine and the numbers of empty and singular windows at the queries."""
+        Q = self._queries(X)
+        sums = self._sample.sums(Q, np.empty((0, self._sample.prior.size)), degree=self._degree)
+        fit = local_fit(sums, self._sample.kernel.signed)
+        return QuerySummary(self.engine_, Q.shape[0], int(fit.empty.sum()), int(fit.singular.sum()))
+
+    def moment_sums(
+        self, X: ArrayLike, values: ArrayLike, noise_variance: float | ArrayLike
+    ) -> MomentSums:
+        """Return, in one pass, the sums over each query's window.
+
+        Parameters
+        ----------
+        X : array_like, (m, d), or (m,) if d = 1
+        values : array_like, (n,) or (n, p)
+            In the order of the fitted sample.
+        noise_variance : float or array_like (n,)
+            Nonnegative.
+
+        Returns
+        -------
+        MomentSums
+            ``sum_k`` (m,), ``sum_kv`` (m, p), ``sum_k2s2`` (m,), and the moments behind
+            them; weights are prior_i K((q - x_i) / h), and empty windows are left as they
+            are.
+        """
+        Q = self._queries(X)
+        v, noise = self._values(values), self._noise(noise_variance)
+        return self._sample.sums(Q, v, noise, self._degree)
+
+    def head_moments(
+        self, X: ArrayLike, values: ArrayLike, noise_variance: float | ArrayLike
+    ) -> tuple[FloatArray, FloatArray, int]:
+        """Return smoothed values and noise covariance, empty windows by the policy.
+
+        A single smoother is an ensemble of one head.
+
+        Parameters
+        ----------
+        X, values, noise_variance
+            As in :meth:`moment_sums`.
+
+        Returns
+        -------
+        mean : (m, 1, p)
+        noise_covariance : (m, 1, 1)
+        n_empty : int
+        """
+        fit = self._fit_at(self._queries(X), self._values(values), self._noise(noise_variance))
+        return fit.mean[:, None, :], fit.noise_variance[:, None, None], int(fit.empty.sum())
+
+    def _fit_at(self, Q: FloatArray, values: FloatArray, noise: FloatArray | None) -> LocalFit:
+        sample = self._sample
+        sums = sample.sums(Q, values, noise, self._degree)
+        fit = local_fit(sums, sample.kernel.signed)
+        return apply_policy(fit, sample, Q, values, noise, self.empty_window)
+
+    def _queries(self, X: ArrayLike) -> FloatArray:
+        check_is_fitted(self, "bandwidth_")
+        queries = _as_columns(X) if self.n_features_in_ == 1 else X
+        checked: FloatArray = validate_data(self, queries, dtype=np.float64, order="C", reset=False)
+        return checked
+
+    def _targets(self) -> FloatArray:
+        return self._sample.layout.arrange(self._y.reshape(self._y.shape[0], -1).T)
+
+    def _values(self, values: ArrayLike) -> FloatArray:
+        v = check_array("values", values, ndim=(1, 2))
+        n = self._y.shape[0]
+        if v.shape[0] != n:
+            raise ParameterError(f"values must have {n} rows, one a sample; got {v.shape[0]}")
+        return self._sample.layout.arrange(v.reshape(n, -1).T)
+
+    def _noise(self, noise_variance: float | ArrayLike) -> FloatArray:
+        s2 = check_array("noise_variance", noise_variance, ndim=(0, 1))
+        n = self._y.shape[0]
+        if np.ndim(noise_variance) == 1 and s2.shape[0] != n:
+            raise ParameterError(
+                f"noise_variance must be a number or have {n} entries; got {s2.shape[0]}"
+            )
+        if np.any(s2 < 0.0):
+            raise ParameterError("noise_variance must be nonnegative")
+        return self._sample.layout.arrange(np.array(np.broadcast_to(s2.ravel(), n)))
+
+
+class NadarayaWatson(KernelSmoother):
+    r"""Nadaraya-Watson kernel regression.
+
+    Parameters
+    ----------
+    bandwidth : float, array_like (d,) or {"loo", "gcv", "aicc", "rot"}, default 1.0
+        Positive; by coordinate if an array; or a rule that chooses a scalar. For the
+        Gaussian kernel it is the standard deviation, for compact kernels the radius.
+    kernel : str or Kernel, default "gaussian"
+        A registered name, see :func:`nwsim.smoothing.kernel_names`.
+    empty_window : {"nan", "zero", "nearest", "mean", "raise"}, default "nan"
+        What a query whose window holds no weight receives.
+    engine : {"auto", "direct", "window", "cells"}, default "auto"
+        How windows are found; results agree.
+    tol : float, default 1e-12
+        Accuracy asked of engines that approximate; all of today's are exact to rounding.
+
+    Attributes
+    ----------
+    bandwidth_ : float or ndarray (d,)
+    engine_ : str
+    bandwidth_selection_ : BandwidthSelection or None
+
+    Notes
+    -----
+    .. math:: m(x) = \sum_i w_i(x) y_i, \quad
+        w_i(x) = p_i K((x - X_i) / h) / \sum_j p_j K((x - X_j) / h)
+
+    with prior weights p_i. Kernels with infinite support never meet an empty window: where
+    all weights would underflow, the exponent is shifted by its maximum and the nearest
+    sample wins.
+
+    References
+    ----------
+    Nadaraya (1964); Watson (1964); Wand & Jones (1995), "Kernel Smoothing", section 5.2.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from nwsim import NadarayaWatson
+    >>> model = NadarayaWatson(bandwidth=1.0).fit([0.0, 1.0], [0.0, 1.0])
+    >>> model.predict([0.0]).round(6)
+    array([0.377541])
+    """
+
+    _degree = 0
+
+
+class LocalLinear(KernelSmoother):
+    """Local linear kernel regression; parameters as for :class:`NadarayaWatson`.
+
+    Notes
+    -----
+    At each query a line is fitted by least squares with the kernel's weights; its value
+    there is the estimate. A window whose points do not determine a line falls back to the
+    Nadaraya-Watson value and is counted by :meth:`summary`.
+
+    References
+    ----------
+    Fan & Gijbels (1996), "Local Polynomial Modelling and Its Applications", chapter 3.
+    """
+
+    _degree = 1
+
+
+def _as_columns(X: ArrayLike) -> Any:
+    """Return 1-d input as one column and everything else untouched."""
+    if isinstance(X, (list, tuple)) or hasattr(X, "ndim"):
+        array = np.asarray(X) if isinstance(X, (list, tuple)) else X
+        if getattr(array, "ndim", 0) == 1:
+            return np.asarray(array).reshape(-1, 1)
+    return X
+
+
+def _given_bandwidth(bandwidth: Any, dim: int) -> FloatArray | None:
+    """Return a given bandwidth as a () or (d,) array, or None for a selector's name."""
+    accepted = f"a positive number, {dim} positive numbers, or one of {', '.join(SELECTORS)}"
+    if isinstance(bandwidth, str):
+        if bandwidth in SELECTORS:
+            return None
+        raise ParameterError(f"bandwidth must be {accepted}; got {bandwidth!r}")
+    try:
+        h = np.asarray(bandwidth, dtype=np.float64)
+    except (TypeError, ValueError):
+        h = np.array(np.nan)
+    right_shape = h.ndim == 0 or h.shape == (dim,)
+    if isinstance(bandwidth, bool) or not right_shape or not np.all(np.isfinite(h) & (h > 0)):
+        raise ParameterError(f"bandwidth must be {accepted}; got {bandwidth!r}")
+    return h
+
+
+def _prior_weights(sample_weight: ArrayLike | None, X: FloatArray) -> FloatArray:
+    prior: FloatArray = _check_sample_weight(sample_weight, X, dtype=np.float64)
+    # Sums of squared weights leave the range of float64 for scales far outside these.
+    if np.any(prior < 0.0) or not 1e-50 <= prior.max() <= 1e50:
+        raise ParameterError(
+            "sample_weight must be nonnegative with its largest entry between 1e-50 and 1e50"
+        )
+    return prior

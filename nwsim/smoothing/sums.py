@@ -1,0 +1,212 @@
+"""Moment sums: everything a smoother needs to know about a query's window.
+
+The mean and the noise variance of a kernel smoother at a query are functions of a few
+sums over the window, so prediction, conditional moments and bandwidth selection all start
+here and no m x n matrix is formed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from nwsim._typing import BoolArray, FloatArray, IntArray
+from nwsim.exceptions import ParameterError
+from nwsim.smoothing.engines import Layout
+from nwsim.smoothing.kernels import FAMILIES, Kernel
+
+# Below this sum of weights the squares of an exponential kernel's weights near underflow;
+# such queries are summed again with the exponent shifted by its largest value.
+_FAINT = 1e-100
+# A signed denominator this small beside its absolute sum says nothing about a mean.
+_CANCELLED = 1e-3
+
+
+@dataclass(frozen=True)
+class MomentSums:
+    """Sums over each query's window, with weights w_i = prior_i K((q - x_i) / h).
+
+    K is the kernel's formula without unit mass (1 at u = 0 for kernels of order 2).
+    Features phi are (1) for a local constant fit and (1, (x - q) / h) for a local linear
+    one; F is their number.
+
+    Attributes
+    ----------
+    gram : (m, F, F) sum w phi phi'
+    cross : (m, F, p) sum w phi v'
+    noise_gram : (m, F, F) sum w^2 s2 phi phi'
+    absolute : (m,) sum |w|
+    log_scale : (m,) true sums are exp(log_scale) times the stored ones; 0 unless every
+        weight of the window would underflow
+    """
+
+    gram: FloatArray
+    cross: FloatArray
+    noise_gram: FloatArray
+    absolute: FloatArray
+    log_scale: FloatArray
+
+    @property
+    def sum_k(self) -> FloatArray:
+        """Sum of weights, (m,)."""
+        return self.gram[:, 0, 0]
+
+    @property
+    def sum_kv(self) -> FloatArray:
+        """Sums of weights times values, (m, p)."""
+        return self.cross[:, 0, :]
+
+    @property
+    def sum_k2s2(self) -> FloatArray:
+        """Sum of squared weights times noise variance, (m,)."""
+        return self.noise_gram[:, 0, 0]
+
+    def empty(self, signed: bool) -> BoolArray:
+        """Return which windows hold no usable weight, (m,).
+
+        ``signed`` kernels may cancel: a window then counts as empty when |sum w| is at
+        most 1e-3 of sum |w|.
+        """
+        if signed:
+            return np.abs(self.sum_k) <= _CANCELLED * self.absolute
+        return self.sum_k <= 0.0
+
+
+@dataclass(frozen=True)
+class WeightedSample:
+    """A laid-out sample with its kernel, bandwidth and prior weights."""
+
+    layout: Layout
+    kernel: Kernel
+    bandwidth: FloatArray
+    prior: FloatArray
+
+    def _family(self) -> tuple[int, int, int, FloatArray]:
+        kernel = self.kernel
+        polynomial = kernel.polynomial(self.layout.X.shape[0])
+        return FAMILIES[kernel.family], kernel.power, kernel.exponent, polynomial
+
+    def _reach(self) -> FloatArray:
+        return self.kernel.support * self.bandwidth
+
+    def _shift(self, Q: FloatArray, exclude: IntArray) -> FloatArray:
+        """Return minus the exponent of each query's nearest point, (m,)."""
+        from nwsim.numerics.moments import nearest_squared
+
+        least = np.empty(Q.shape[0])
+        nearest_squared(self.layout.X, Q, self.bandwidth, self.prior, exclude, least)
+        lonely = np.isinf(least)
+        if np.any(lonely & (exclude < 0)):
+            raise ParameterError(
+                "bandwidth is so small for the range of X that squared distances overflow; "
+                "give a larger one"
+            )
+        least[lonely] = 0.0
+        return least / 2 if self.kernel.family == "gaussian" else np.sqrt(least)
+
+    def sums(
+        self,
+        Q: FloatArray,
+        values: FloatArray,
+        noise: FloatArray | None = None,
+        degree: int = 0,
+        exclude: IntArray | None = None,
+    ) -> MomentSums:
+        """Return the moment sums of each query's window.
+
+        Parameters
+        ----------
+        Q : (m, d) queries
+        values : (p, n) in the layout's order
+        noise : (n,) noise variances in the layout's order, or None to leave them out
+        degree : 0 for local constant, 1 for local linear features
+        exclude : (m,) position (in the layout's order) of a point to leave out, or -1
+        """
+        m, d = Q.shape
+        features = 1 + d * degree
+        left_out = np.full(m, -1, np.int64) if exclude is None else exclude
+        noise = np.empty(0) if noise is None else noise
+        result = MomentSums(
+            gram=np.zeros((m, features, features)),
+            cross=np.zeros((m, features, values.shape[0])),
+            noise_gram=np.zeros((m, features, features)),
+            absolute=np.zeros(m),
+            log_scale=np.zeros(m),
+        )
+        self._add(Q, values, noise, left_out, result, slice(None))
+        if self.kernel.support == np.inf:
+            faint = np.flatnonzero(result.absolute < _FAINT)
+            if faint.size:
+                # Exactly what log-sum-exp does, spent only where it is needed.
+                result.log_scale[faint] = -self._shift(Q[faint], left_out[faint])
+                self._add(Q, values, noise, left_out, result, faint)
+        return result
+
+    def _add(
+        self,
+        Q: FloatArray,
+        values: FloatArray,
+        noise: FloatArray,
+        exclude: IntArray,
+        result: MomentSums,
+        rows: slice | IntArray,
+    ) -> None:
+        from nwsim.numerics.moments import moment_sums
+
+        queries = np.ascontiguousarray(Q[rows])
+        ranges = self.layout.ranges(queries, self._reach())
+        out = [
+            np.zeros_like(array[rows])
+            for array in (result.gram, result.noise_gram, result.cross, result.absolute)
+        ]
+        moment_sums(
+            self.layout.X,
+            queries,
+            self.bandwidth,
+            *self._family(),
+            self.prior,
+            values,
+            noise,
+            *ranges,
+            np.ascontiguousarray(exclude[rows]),
+            -result.log_scale[rows],
+            *out,
+        )
+        for array, part in zip(
+            (result.gram, result.noise_gram, result.cross, result.absolute), out, strict=True
+        ):
+            array[rows] = part
+
+    def rows(self, Q: FloatArray, log_scale: FloatArray) -> FloatArray:
+        """Return the weights w (m, n) in the caller's order, times exp(-log_scale)."""
+        from nwsim.numerics.moments import weight_rows
+
+        out = np.zeros((Q.shape[0], self.layout.X.shape[1]))
+        weight_rows(
+            self.layout.X,
+            Q,
+            self.bandwidth,
+            *self._family(),
+            self.prior,
+            *self.layout.ranges(Q, self._reach()),
+            self.layout.order,
+            -log_scale,
+            out,
+        )
+        return out
+
+    def nearest(self, Q: FloatArray) -> BoolArray:
+        """Return which points are nearest to each query, ties shared, (m, n).
+
+        In the layout's order; distances in units of the bandwidth, points of zero prior
+        weight left out.
+        """
+        from nwsim.numerics.moments import nearest_members, nearest_squared
+
+        least = np.empty(Q.shape[0])
+        out = np.empty((Q.shape[0], self.layout.X.shape[1]), dtype=bool)
+        nobody = np.full(Q.shape[0], -1, np.int64)
+        nearest_squared(self.layout.X, Q, self.bandwidth, self.prior, nobody, least)
+        nearest_members(self.layout.X, Q, self.bandwidth, self.prior, least, out)
+        return out
