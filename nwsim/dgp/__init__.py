@@ -1,0 +1,35 @@
+"""Data-generating mechanisms: regression functions, designs, noise.
+
+A world is a law over regression functions of one Hölder class; ``world.draw(rng)`` gives
+a frozen function. Importing the package registers the built-in families.
+"""
+
+from nwsim.dgp.designs import Design, design_names, make_design
+from nwsim.dgp.domains import to_domain
+from nwsim.dgp.functions import bumps as _bumps
+from nwsim.dgp.functions import composite as _composite
+from nwsim.dgp.functions import rough as _rough
+from nwsim.dgp.functions import smooth as _smooth
+from nwsim.dgp.functions.base import RegressionFunction, World
+from nwsim.dgp.mechanism import Mechanism, Sample
+from nwsim.dgp.noise import Noise, make_noise, noise_names
+from nwsim.dgp.registry import make_world, register_world, world_names
+
+__all__ = [
+    "Design",
+    "Mechanism",
+    "Noise",
+    "RegressionFunction",
+    "Sample",
+    "World",
+    "design_names",
+    "make_design",
+    "make_noise",
+    "make_world",
+    "noise_names",
+    "register_world",
+    "to_domain",
+    "world_names",
+]
+
+del _bumps, _composite, _rough, _smooth
