@@ -1,0 +1,103 @@
+"""Marks that the figures share: estimates with intervals, and lines of a stated slope."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from statistics import NormalDist
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+
+from nwsim.report.style import Look
+
+Z95 = NormalDist().inv_cdf(0.975)
+
+# Wide and pale, below the data: it stays visible where estimates lie on top of it.
+STATED: dict[str, Any] = {"lw": 4.0, "alpha": 0.28, "zorder": 1.5, "solid_capstyle": "butt"}
+
+
+def exponent_text(value: float) -> str:
+    """Return an exponent as a simple fraction where it is one, else with three decimals."""
+    fraction = Fraction(value).limit_denominator(30)
+    if abs(float(fraction) - value) < 1e-9:
+        if fraction.denominator == 1:
+            return str(fraction.numerator).replace("-", "−")
+        return f"{fraction.numerator}/{fraction.denominator}".replace("-", "−")
+    return number_text(value, 3)
+
+
+def number_text(value: float, decimals: int) -> str:
+    """Return a number with a typographic minus sign."""
+    return f"{value:.{decimals}f}".replace("-", "−")
+
+
+def draw_line(
+    axes: Axes,
+    rows: pd.DataFrame,
+    look: Look,
+    x: str = "n_obs",
+    *,
+    hollow: bool = False,
+    shift: float = 1.0,
+    log: bool = True,
+) -> tuple[float, float] | None:
+    """Draw estimates with 95% Monte Carlo intervals; return the last point drawn.
+
+    On a logarithmic axis an estimate that is not positive (a corrected squared bias may be
+    negative) is drawn as an arrow that hangs from the upper end of its interval.
+    """
+    at = rows[x].to_numpy(dtype=float) * shift
+    y = rows["estimate"].to_numpy(dtype=float)
+    half = np.nan_to_num(Z95 * rows["mcse"].to_numpy(dtype=float), nan=0.0)
+    shown = np.isfinite(y) & ((y > 0) if log else True)
+    if not shown.any():
+        lines_end = None
+    else:
+        axes.errorbar(
+            at[shown],
+            y[shown],
+            yerr=half[shown],
+            color=look.color,
+            marker=look.marker,
+            mfc="white" if hollow else look.color,
+            mew=0.8,
+            elinewidth=0.8,
+            ls="-" if not hollow else (0, (4, 1.2)),
+        )
+        last = int(np.flatnonzero(shown)[-1])
+        lines_end = (float(at[last]), float(y[last]))
+    hanging = np.isfinite(y) & ~shown & (y + half > 0)
+    for i in np.flatnonzero(hanging):
+        axes.annotate(
+            "",
+            xy=(at[i], 0.02),
+            xycoords=("data", "axes fraction"),
+            xytext=(at[i], y[i] + half[i]),
+            textcoords="data",
+            arrowprops={
+                "arrowstyle": "-|>",
+                "color": look.color,
+                "lw": 0.7,
+                "shrinkA": 0,
+                "shrinkB": 0,
+            },
+            annotation_clip=False,
+        )
+    return lines_end
+
+
+def draw_slope(axes: Axes, rows: pd.DataFrame, slope: float, color: str, x: str = "n_obs") -> None:
+    """Draw the power law ``x**slope`` through the centre of the larger half of the points."""
+    at = rows[x].to_numpy(dtype=float)
+    y = rows["estimate"].to_numpy(dtype=float)
+    usable = np.isfinite(y) & (y > 0)
+    if not usable.any() or not math.isfinite(slope):
+        return
+    log_x, log_y = np.log(at[usable]), np.log(y[usable])
+    tail = slice(len(log_x) // 2, None)
+    level = float(np.mean(log_y[tail] - slope * log_x[tail]))
+    ends = np.array([at.min() / 1.2, at.max() * 1.2])
+    axes.plot(ends, np.exp(level) * ends**slope, color=color, **STATED)

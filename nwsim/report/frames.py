@@ -1,0 +1,102 @@
+"""Rows of the results tables, picked out for drawing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pandas as pd
+
+from nwsim.exceptions import ParameterError
+
+NOT_FACTORS = frozenset(
+    {
+        *("study", "condition_id", "curve", "contrast", "method", "measure", "kind"),
+        *("factor", "level", "baseline", "over", "x"),
+        *("estimate", "mcse", "n_sim", "n_failed", "n_empty"),
+    }
+)
+"""Columns of the tables that are not factors of the study."""
+
+
+def factor_names(frame: pd.DataFrame) -> list[str]:
+    """Return the columns of a table that are factors of its study."""
+    return [str(name) for name in frame.columns if name not in NOT_FACTORS]
+
+
+def select(frame: pd.DataFrame, where: Mapping[str, Any] | None) -> pd.DataFrame:
+    """Return the rows whose columns have the wanted levels.
+
+    Parameters
+    ----------
+    frame : DataFrame
+        A results table.
+    where : mapping or None
+        Column to a level, or to a list, tuple or set of levels.
+
+    Raises
+    ------
+    ParameterError
+        If a column does not exist.
+    """
+    kept = frame
+    for name, wanted in (where or {}).items():
+        if name not in frame.columns:
+            raise ParameterError(
+                f"where must name columns of the table ({', '.join(map(str, frame.columns))}); "
+                f"got {name!r}"
+            )
+        levels = list(wanted) if isinstance(wanted, (list, tuple, set, frozenset)) else [wanted]
+        kept = kept[kept[name].isin(levels)]
+    return kept
+
+
+def levels(frame: pd.DataFrame, name: str) -> list[Any]:
+    """Return the distinct levels of a column in ascending order."""
+    return sorted(frame[name].dropna().unique().tolist())
+
+
+def series(
+    frame: pd.DataFrame, by: Sequence[str], over: str = "n_obs"
+) -> list[tuple[dict[str, Any], pd.DataFrame]]:
+    """Split a table into lines, one for each combination of the columns ``by``.
+
+    Returns
+    -------
+    list of (condition, rows)
+        The condition has the factors and the method that are constant along the line; rows
+        are sorted by ``over``.
+
+    Raises
+    ------
+    ParameterError
+        If a line has two rows at one level of ``over``: some other factor varies along it,
+        and the message names it.
+    """
+    if frame.empty:
+        return []
+    lines = []
+    for _, rows in frame.groupby(list(by), sort=True):
+        rows = rows.sort_values(over, kind="stable")
+        constant = {
+            name: rows[name].iloc[0]
+            for name in [*factor_names(frame), "method"]
+            if name in rows.columns and name != over and rows[name].nunique(dropna=False) == 1
+        }
+        if rows[over].duplicated().any():
+            varying = sorted(
+                name
+                for name in [*factor_names(frame), "method"]
+                if name in rows.columns and name not in constant and name != over
+            )
+            raise ParameterError(
+                f"where must fix every factor that the figure does not show; "
+                f"still varying along a line: {', '.join(varying) or 'none, rows are repeated'}"
+            )
+        lines.append((constant, rows))
+    return lines
+
+
+def parse_setting(setting: str) -> dict[str, str]:
+    """Return the parts of ``k=v;k=v`` as a mapping of texts."""
+    return dict(part.split("=", 1) for part in str(setting).split(";") if "=" in part)
