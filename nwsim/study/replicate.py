@@ -1,0 +1,185 @@
+"""One replicate: a draw, then every method, each on a stream of its own.
+
+This is the only part of the runner that can change a number. It runs in worker
+processes, so it imports neither pandas nor anything that draws.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import numbers
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import cloudpickle
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from nwsim.exceptions import StudyError
+from nwsim.seeding import canonical, stream
+
+if TYPE_CHECKING:
+    from nwsim._typing import Factors
+    from nwsim.study.parts import Measure, Method
+    from nwsim.study.specification import Study
+
+
+class Outcome(NamedTuple):
+    """What one replicate left.
+
+    ``scalars`` maps each method that stood to its measures; ``failures`` holds (method,
+    type, message); ``cautions`` holds (method or "draw", warning category) once each.
+    """
+
+    rep: int
+    scalars: dict[str, dict[str, float]]
+    failures: tuple[tuple[str, str, str], ...]
+    cautions: tuple[tuple[str, str], ...]
+
+
+def declared_outputs(
+    methods: Sequence[Method], measures: Sequence[Measure], condition: Factors
+) -> dict[str, tuple[str, ...]]:
+    """Return the measures that each method must return in a condition."""
+    here = [m for m in measures if m.where is None or m.where(condition)]
+    outputs = {}
+    for method in methods:
+        if method.where is None or method.where(condition):
+            outputs[method.name] = tuple(
+                m.name for m in here if m.methods is None or method.name in m.methods
+            )
+    return outputs
+
+
+@dataclass(frozen=True)
+class ReplicateTask:
+    """The part of a study that workers need."""
+
+    study: str
+    seed: int
+    shared_streams: tuple[str, ...]
+    draw: Callable[..., Any]
+    methods: tuple[Method, ...]
+    measures: tuple[Measure, ...]
+
+    @classmethod
+    def of(cls, study: Study) -> ReplicateTask:
+        """Return the task of a study."""
+        return cls(
+            study.name, study.seed, study.shared_streams, study.draw, study.methods, study.measures
+        )
+
+    def pack(self) -> bytes:
+        """Return the task as bytes that any process with nwsim installed can open.
+
+        The module of a study file is not importable by name, so cloudpickle writes its
+        functions by value.
+        """
+        return cloudpickle.dumps(self)
+
+    def run(self, condition: Factors, rep: int) -> Outcome:
+        """Return the outcome of one replicate of one condition.
+
+        Raises
+        ------
+        StudyError
+            If a method returns other measures than the declared ones: the study is
+            wrong, and no replicate of it can be trusted.
+        """
+        condition = MappingProxyType(dict(condition))
+        owners = {k: v for k, v in condition.items() if k not in self.shared_streams}
+        outputs = declared_outputs(self.methods, self.measures, condition)
+        functions = {method.name: method.function for method in self.methods}
+        cautions: dict[tuple[str, str], None] = {}
+        data, error = self._call(
+            "draw", cautions, self.draw, condition, stream(self.seed, owners, rep, "data")
+        )
+        scalars: dict[str, dict[str, float]] = {}
+        failures: list[tuple[str, str, str]] = []
+        for name, measures in outputs.items():
+            if error is not None:
+                failures.append((name, type(error).__name__, f"draw: {error}"))
+                continue
+            rng = stream(self.seed, owners, rep, f"method:{name}")
+            returned, problem = self._call(name, cautions, functions[name], condition, data, rng)
+            if problem is not None:
+                failures.append((name, type(problem).__name__, str(problem)))
+                continue
+            values = self._checked(name, measures, returned, condition, rep)
+            odd = [measure for measure, value in values.items() if not math.isfinite(value)]
+            if odd:
+                kind = "NaN" if any(math.isnan(values[measure]) for measure in odd) else "Infinity"
+                failures.append((name, kind, f"not finite: {', '.join(odd)}"))
+            else:
+                scalars[name] = values
+        return Outcome(rep, scalars, tuple(failures), tuple(cautions))
+
+    @staticmethod
+    def _call(
+        role: str, cautions: dict[tuple[str, str], None], function: Callable[..., Any], *args: Any
+    ) -> tuple[Any, Exception | None]:
+        # Warnings are recorded, whatever filters the process has: a filter that turns
+        # them into errors in one process must not change which replicates stand.
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            try:
+                result, error = function(*args), None
+            except MemoryError:
+                raise  # the machine's limit, not a property of the replicate
+            except Exception as problem:
+                result, error = None, problem
+        for warning in caught:
+            cautions[(role, warning.category.__name__)] = None
+        return result, error
+
+    def _checked(
+        self, method: str, measures: tuple[str, ...], returned: Any, condition: Factors, rep: int
+    ) -> dict[str, float]:
+        place = f"study {self.study!r}, method {method!r} at {canonical(condition)}, rep {rep}"
+        if not isinstance(returned, Mapping):
+            raise StudyError(
+                f"{place}: must return a mapping of measures; got {type(returned).__name__}"
+            )
+        missing = [name for name in measures if name not in returned]
+        surplus = [str(name) for name in returned if name not in measures]
+        if missing or surplus:
+            parts = []
+            if missing:
+                parts.append(f"declared but not returned: {', '.join(missing)}")
+            if surplus:
+                parts.append(f"returned but not declared: {', '.join(surplus)}")
+            raise StudyError(f"{place}: measures {'; '.join(parts)}")
+        counts = {measure.name for measure in self.measures if measure.kind == "count"}
+        values = {}
+        for name in measures:
+            value = returned[name]
+            if isinstance(value, np.ndarray) and value.ndim == 0:
+                value = value[()]
+            if not isinstance(value, numbers.Real):
+                raise StudyError(f"{place}: measure {name!r} must be a number; got {value!r}")
+            values[name] = float(value)
+            if name in counts and math.isfinite(values[name]) and values[name] % 1:
+                raise StudyError(f"{place}: count {name!r} must be whole; got {value!r}")
+        return values
+
+
+@functools.lru_cache(maxsize=4)
+def unpack(payload: bytes) -> ReplicateTask:
+    """Open a packed task, once a process."""
+    task: ReplicateTask = cloudpickle.loads(payload)
+    return task
+
+
+def run_block(payload: bytes, condition: Factors, reps: Sequence[int]) -> list[Outcome]:
+    """Run some replicates of one condition; the function that executors are given.
+
+    Every replicate is computed alone and on one thread, so neither the block it is in
+    nor the process it runs on can change it.
+    """
+    task = unpack(payload)
+    with threadpool_limits(limits=1):
+        return [task.run(condition, rep) for rep in reps]

@@ -1,0 +1,320 @@
+"""The checkpoint: every finished replicate of a run, in one SQLite file.
+
+The parent process alone writes it, one transaction a block, so that an interruption
+loses at most the blocks in flight. A checkpoint belongs to exactly one specification and
+one state of the sources; it is refused by name otherwise and never mixed.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+
+from nwsim._typing import FloatArray
+from nwsim.exceptions import StoreError
+from nwsim.seeding import canonical
+from nwsim.study.cells import Cell
+from nwsim.study.replicate import Outcome
+
+CHECKPOINT = "replications.sqlite"
+_APPLICATION_ID = 0x6E77736D  # "nwsm"
+_FORMAT = 1
+_SCHEMA = """
+CREATE TABLE identity (field TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE cells (
+    cell INTEGER PRIMARY KEY, condition_id TEXT UNIQUE NOT NULL,
+    factors TEXT NOT NULL, outputs TEXT NOT NULL);
+CREATE TABLE replicates (cell INTEGER, rep INTEGER, PRIMARY KEY (cell, rep)) WITHOUT ROWID;
+CREATE TABLE scalars (
+    cell INTEGER, method TEXT, measure TEXT, rep INTEGER, value REAL NOT NULL,
+    PRIMARY KEY (cell, method, measure, rep)) WITHOUT ROWID;
+CREATE TABLE failures (
+    cell INTEGER, method TEXT, rep INTEGER, type TEXT NOT NULL, message TEXT NOT NULL,
+    PRIMARY KEY (cell, method, rep)) WITHOUT ROWID;
+CREATE TABLE cautions (
+    cell INTEGER, role TEXT, rep INTEGER, category TEXT,
+    PRIMARY KEY (cell, role, rep, category)) WITHOUT ROWID;
+"""
+
+
+class Store:
+    """An open checkpoint; use it as a context manager.
+
+    Parameters
+    ----------
+    path : Path
+        The SQLite file; made if absent or empty.
+    identity : mapping of str to str
+        What a checkpoint must agree in, by field; the first field that differs is named
+        when it is refused.
+
+    Raises
+    ------
+    StoreError
+        If the file is not a checkpoint, is damaged, or belongs to something else.
+    """
+
+    def __init__(self, path: Path, identity: Mapping[str, str]) -> None:
+        self.path = path
+        self._numbers: dict[str, int] = {}
+        fresh = not path.exists() or path.stat().st_size == 0
+        if not fresh:
+            _check_header(path)
+        try:
+            self._connection = sqlite3.connect(path, isolation_level=None, timeout=30.0)
+            try:
+                if fresh:
+                    self._create(identity)
+                else:
+                    self._check(identity)
+            except BaseException:
+                self._connection.close()
+                raise
+        except sqlite3.Error as error:
+            raise StoreError(
+                f"{path} is not a usable checkpoint ({error}); remove it or use --replace"
+            ) from None
+
+    def __enter__(self) -> Store:
+        """Return the open checkpoint."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Close the file."""
+        self._connection.close()
+
+    def _create(self, identity: Mapping[str, str]) -> None:
+        run = self._connection.execute
+        run("PRAGMA journal_mode=WAL")
+        run(f"PRAGMA application_id={_APPLICATION_ID}")
+        run(f"PRAGMA user_version={_FORMAT}")
+        self._connection.executescript(f"BEGIN;{_SCHEMA}COMMIT;")
+        self._connection.executemany("INSERT INTO identity VALUES (?, ?)", list(identity.items()))
+
+    def _check(self, identity: Mapping[str, str]) -> None:
+        run = self._connection.execute
+        if run("PRAGMA application_id").fetchone()[0] != _APPLICATION_ID:
+            raise StoreError(f"{self.path} is not a checkpoint of nwsim; remove it")
+        if run("PRAGMA user_version").fetchone()[0] != _FORMAT:
+            raise StoreError(f"{self.path} has another checkpoint format; use --replace")
+        state = run("PRAGMA quick_check(1)").fetchone()[0]
+        if state != "ok":
+            raise StoreError(f"{self.path} is damaged ({state}); remove it or use --replace")
+        run("PRAGMA journal_mode=WAL")
+        stored = dict(run("SELECT field, value FROM identity").fetchall())
+        for field in (*identity, *(name for name in stored if name not in identity)):
+            if stored.get(field) != identity.get(field):
+                raise StoreError(
+                    f"{self.path} was made with another {field}: "
+                    f"{stored.get(field)} then, {identity.get(field)} now; "
+                    "use --replace to start over"
+                )
+
+    def register(self, cells: Sequence[Cell]) -> None:
+        """Enter the cells of a run; cells that it has already must be the same.
+
+        Raises
+        ------
+        StoreError
+            If the checkpoint has a cell that the run lacks, or one whose methods or
+            measures differ. The message names the factor and level, or the field.
+        """
+        stored = {
+            condition_id: (number, json.loads(factors), outputs)
+            for number, condition_id, factors, outputs in self._connection.execute(
+                "SELECT cell, condition_id, factors, outputs FROM cells ORDER BY cell"
+            )
+        }
+        planned = {cell.condition_id: cell for cell in cells}
+        for condition_id, (_, factors, outputs) in stored.items():
+            if condition_id not in planned:
+                raise StoreError(
+                    f"{self.path} holds {_odd_level(factors, cells)}, which this run lacks; "
+                    "use --replace to start over"
+                )
+            now = _outputs_text(planned[condition_id])
+            if outputs != now:
+                raise StoreError(
+                    f"{self.path} was made with other methods or measures at "
+                    f"{canonical(factors)}: {outputs} then, {now} now; "
+                    "use --replace to start over"
+                )
+        number = 1 + max((entry[0] for entry in stored.values()), default=0)
+        with _transaction(self._connection):
+            for cell in cells:
+                if cell.condition_id in stored:
+                    self._numbers[cell.condition_id] = stored[cell.condition_id][0]
+                    continue
+                self._connection.execute(
+                    "INSERT INTO cells VALUES (?, ?, ?, ?)",
+                    (number, cell.condition_id, canonical(cell.factors), _outputs_text(cell)),
+                )
+                self._numbers[cell.condition_id] = number
+                number += 1
+
+    def finished(self, cells: Sequence[Cell]) -> dict[str, set[int]]:
+        """Return the finished replicates below ``n_sim`` by condition_id."""
+        return {
+            cell.condition_id: {
+                rep
+                for (rep,) in self._connection.execute(
+                    "SELECT rep FROM replicates WHERE cell = ? AND rep < ?", self._bounds(cell)
+                )
+            }
+            for cell in cells
+        }
+
+    def add(self, cell: Cell, outcomes: Sequence[Outcome]) -> None:
+        """Keep the outcomes of a block, all or none of them."""
+        number = self._numbers[cell.condition_id]
+        scalars, failures, cautions = [], [], []
+        for outcome in outcomes:
+            for method, values in outcome.scalars.items():
+                scalars += [(number, method, name, outcome.rep, x) for name, x in values.items()]
+            for method, kind, message in outcome.failures:
+                failures.append((number, method, outcome.rep, kind, message))
+            for role, category in outcome.cautions:
+                cautions.append((number, role, outcome.rep, category))
+        with _transaction(self._connection):
+            many = self._connection.executemany
+            many("INSERT INTO replicates VALUES (?, ?)", [(number, o.rep) for o in outcomes])
+            many("INSERT INTO scalars VALUES (?, ?, ?, ?, ?)", scalars)
+            many("INSERT INTO failures VALUES (?, ?, ?, ?, ?)", failures)
+            many("INSERT INTO cautions VALUES (?, ?, ?, ?)", cautions)
+
+    def values(self, cell: Cell) -> dict[str, dict[str, FloatArray]]:
+        """Return the scalars of a cell by method and measure, in order of replicate.
+
+        Every method of the cell has every one of its measures; arrays of one method
+        have the same replicates, see :meth:`standing`.
+        """
+        found: dict[str, dict[str, list[float]]] = {
+            method: {measure: [] for measure in measures}
+            for method, measures in cell.outputs.items()
+        }
+        for method, measure, value in self._connection.execute(
+            "SELECT method, measure, value FROM scalars WHERE cell = ? AND rep < ? "
+            "ORDER BY method, measure, rep",
+            self._bounds(cell),
+        ):
+            found[method][measure].append(value)
+        return {
+            method: {name: np.array(column, dtype=np.float64) for name, column in columns.items()}
+            for method, columns in found.items()
+        }
+
+    def failed(self, cell: Cell) -> dict[str, dict[int, str]]:
+        """Return the type of each failure by method and replicate."""
+        found: dict[str, dict[int, str]] = {method: {} for method in cell.outputs}
+        for method, rep, kind in self._connection.execute(
+            "SELECT method, rep, type FROM failures WHERE cell = ? AND rep < ? "
+            "ORDER BY method, rep",
+            self._bounds(cell),
+        ):
+            found[method][rep] = kind
+        return found
+
+    def failure_messages(self, cell: Cell, limit: int = 3) -> list[tuple[str, int, str, str]]:
+        """Return the first failures of a cell as (method, rep, type, message)."""
+        return self._connection.execute(
+            "SELECT method, rep, type, message FROM failures WHERE cell = ? AND rep < ? "
+            "ORDER BY rep, method LIMIT ?",
+            (*self._bounds(cell), limit),
+        ).fetchall()
+
+    def cautions(self, cell: Cell) -> dict[tuple[str, str], int]:
+        """Return the number of replicates that warned, by role and warning category."""
+        return {
+            (role, category): count
+            for role, category, count in self._connection.execute(
+                "SELECT role, category, COUNT(*) FROM cautions WHERE cell = ? AND rep < ? "
+                "GROUP BY role, category ORDER BY role, category",
+                self._bounds(cell),
+            )
+        }
+
+    def _bounds(self, cell: Cell) -> tuple[int, int]:
+        return self._numbers[cell.condition_id], cell.n_sim
+
+
+class _transaction:
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self.connection = connection
+
+    def __enter__(self) -> None:
+        self.connection.execute("BEGIN IMMEDIATE")
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        self.connection.execute("COMMIT" if kind is None else "ROLLBACK")
+
+
+def remove_checkpoint(folder: Path) -> None:
+    """Remove the checkpoint of a results folder and what SQLite keeps beside it."""
+    for suffix in ("", "-wal", "-shm", "-journal"):
+        (folder / f"{CHECKPOINT}{suffix}").unlink(missing_ok=True)
+
+
+def progress_of(path: Path) -> dict[str, Any]:
+    """Return what a checkpoint says of itself: cells, finished replicates, failures.
+
+    Raises
+    ------
+    StoreError
+        If the file is absent or is not a checkpoint.
+    """
+    if not path.exists():
+        raise StoreError(f"there is no checkpoint at {path}")
+    _check_header(path)
+    try:
+        connection = sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True, timeout=30.0)
+        try:
+            run = connection.execute
+            if run("PRAGMA application_id").fetchone()[0] != _APPLICATION_ID:
+                raise StoreError(f"{path} is not a checkpoint of nwsim")
+            counts = {
+                name: run(f"SELECT COUNT(*) FROM {name}").fetchone()[0]
+                for name in ("cells", "replicates", "failures")
+            }
+            counts["finished"] = dict(
+                run(
+                    "SELECT condition_id, COUNT(rep) FROM cells LEFT JOIN replicates "
+                    "USING (cell) GROUP BY cell"
+                ).fetchall()
+            )
+            return counts
+        finally:
+            connection.close()
+    except sqlite3.Error as error:
+        raise StoreError(f"{path} is not a usable checkpoint ({error})") from None
+
+
+def _check_header(path: Path) -> None:
+    try:
+        with path.open("rb") as file:
+            header = file.read(16)
+    except OSError as error:
+        raise StoreError(f"cannot read the checkpoint {path}: {error.strerror}") from None
+    if header != b"SQLite format 3\x00":
+        raise StoreError(f"{path} is not a checkpoint of nwsim; remove it or use --replace")
+
+
+def _outputs_text(cell: Cell) -> str:
+    return json.dumps({method: list(names) for method, names in cell.outputs.items()})
+
+
+def _odd_level(factors: Mapping[str, Any], cells: Sequence[Cell]) -> str:
+    for name, level in factors.items():
+        if all(cell.factors[name] != level for cell in cells):
+            return f"level {level!r} of factor {name!r}"
+    return f"the condition {canonical(factors)}"
