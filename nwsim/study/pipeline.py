@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import json
 import tempfile
@@ -9,6 +10,7 @@ import time
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from nwsim._validation import check_integer
 from nwsim.exceptions import PrecisionWarning, StoreError, StudyError
@@ -114,7 +116,7 @@ def run_study(
     for name, text in summary.tables.items():
         write_text(folder / name, text)
     write_text(folder / MANIFEST, manifest_text(manifest))
-    write_text(folder / "run.json", json.dumps(record, indent=2) + "\n")
+    _append_run(folder / "run.json", record, fresh=replace)
     results = read_results(folder)
     if any(cell.n_sim == 1 for cell in cells):
         warnings.warn(
@@ -198,3 +200,13 @@ def _check_writable(folder: Path) -> None:
             pass
     except OSError as error:
         raise StoreError(f"cannot write results to {folder}: {error.strerror}") from None
+
+
+def _append_run(path: Path, record: dict[str, Any], fresh: bool) -> None:
+    """Add a run to the folder's record: a study may take several to finish."""
+    runs: list[Any] = []
+    if not fresh and path.is_file():
+        # A record that cannot be read is of no use to anyone and is begun again.
+        with contextlib.suppress(ValueError, KeyError, TypeError):
+            runs = list(json.loads(path.read_text(encoding="utf-8"))["runs"])
+    write_text(path, json.dumps({"runs": [*runs, record]}, indent=2) + "\n")

@@ -6,8 +6,7 @@ know is in it; everything a reader needs to judge it is in the file's docstring.
 
 from __future__ import annotations
 
-import importlib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
@@ -54,6 +53,11 @@ class Study:
     max_failure_share : float
         A run whose share of failed replicates exceeds this in any condition and method
         ends with an error after its tables are written.
+
+    Attributes
+    ----------
+    namespace : mapping or None
+        Names of the study's file, set by :func:`~nwsim.study.load_study`.
 
     Raises
     ------
@@ -126,29 +130,3 @@ class Study:
     def profile(self, name: str) -> Profile:
         """Return the profile of that name, or raise with the known ones listed."""
         return self.profiles[check_choice("profile", name, tuple(self.profiles))]
-
-    def find_builder(self, figure: Figure) -> Callable[..., Any]:
-        """Return the function that draws a figure.
-
-        Raises
-        ------
-        ParameterError
-            If there is no such module or function.
-        """
-        if callable(figure.builder):
-            return figure.builder
-        module, _, function = figure.builder.partition(":")
-        try:
-            if module == self.name:
-                own = self.namespace or getattr(self.draw, "__globals__", {})
-                builder = own[function]
-            else:
-                builder = getattr(importlib.import_module(module), function)
-        except (ImportError, AttributeError, KeyError):
-            raise ParameterError(
-                f"builder of figure {figure.name!r} must name a function; "
-                f"{figure.builder!r} is not there"
-            ) from None
-        if not callable(builder):
-            raise ParameterError(f"builder of figure {figure.name!r} must name a function")
-        return builder

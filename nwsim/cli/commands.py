@@ -1,0 +1,229 @@
+"""The commands. Each imports what it needs when it is called, so that help is quick."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from nwsim import __version__
+
+if TYPE_CHECKING:
+    from nwsim.study import Results, Study
+
+_studies = click.option(
+    "--studies", default="studies", show_default=True, metavar="DIR", help="Folder of study files."
+)
+_out = click.option(
+    "--out",
+    default=None,
+    metavar="DIR",
+    help="Results are in DIR/STUDY in place of results/STUDY or build/PROFILE/STUDY.",
+)
+
+
+def _profile(default: str) -> Callable[[Any], Any]:
+    return click.option("--profile", default=default, show_default=True, help="How much is run.")
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="nwsim")
+def cli() -> None:
+    """Monte Carlo studies of attention as Nadaraya-Watson regression."""
+
+
+@cli.command("list")
+@_studies
+def list_studies(studies: str) -> None:
+    """List the studies and their profiles."""
+    from nwsim.exceptions import StudyError
+    from nwsim.study import known_studies, load_study
+
+    names = known_studies(studies)
+    if not names:
+        raise StudyError(f"there are no studies in {studies}")
+    width = max(map(len, names))
+    for name in names:
+        study = load_study(name, studies)
+        click.echo(f"{name:<{width}}  {study.label}  [{', '.join(study.profiles)}]")
+
+
+@cli.command()
+@click.argument("study")
+@_profile("quick")
+@click.option("--workers", default=1, show_default=True, help="Processes; the bytes stay the same.")
+@click.option("--n-sim", default=None, type=int, help="Replicates a condition, for this run.")
+@click.option("--replace", is_flag=True, help="Start over, whatever the checkpoint holds.")
+@click.option("--no-figures", is_flag=True, help="Write the tables only.")
+@_out
+@_studies
+def run(
+    study: str,
+    profile: str,
+    workers: int,
+    n_sim: int | None,
+    replace: bool,
+    no_figures: bool,
+    out: str | None,
+    studies: str,
+) -> int:
+    """Run STUDY, or what is missing of it; write its tables and figures."""
+    from nwsim.study import FailureShareError, load_study, run_study
+
+    loaded = load_study(study, studies)
+    trouble: FailureShareError | None = None
+    try:
+        results = run_study(
+            loaded, profile, workers, out, n_sim=n_sim, replace=replace, studies_dir=studies
+        )
+    except FailureShareError as error:
+        trouble, results = error, error.results
+    if not no_figures:
+        _draw(loaded, results)
+    if profile == "standard":
+        _write_ledger(results.folder.parent)
+    _show_verdicts(results)
+    click.echo(f"results are in {results.folder}")
+    if trouble is not None:
+        click.echo(f"nwsim: {' '.join(str(trouble).split())}", err=True)
+        return 1
+    return 0
+
+
+@cli.command()
+@click.argument("study", nargs=-1)
+@_profile("standard")
+@_out
+@_studies
+def figures(study: tuple[str, ...], profile: str, out: str | None, studies: str) -> None:
+    """Draw the figures of each STUDY (default: all with results) from its tables."""
+    from nwsim.exceptions import StudyError
+    from nwsim.study import known_studies, load_results, load_study, results_folder
+
+    names = study or tuple(
+        name
+        for name in known_studies(studies)
+        if (results_folder(name, profile, out) / "manifest.json").is_file()
+    )
+    if not names:
+        raise StudyError(f"no study in {studies} has results of profile {profile!r}")
+    for name in names:
+        loaded = load_study(name, studies)
+        folder = results_folder(loaded.name, profile, out)
+        _draw(loaded, load_results(folder.name, folder.parent))
+        click.echo(f"figures of {loaded.name} are in {folder / 'figures'}")
+
+
+@cli.command()
+@click.option(
+    "--out", default="results", show_default=True, metavar="DIR", help="Folder of results."
+)
+def ledger(out: str) -> None:
+    """Gather the verdicts of all studies into ledger.csv."""
+    from nwsim.exceptions import StoreError
+
+    if not Path(out).is_dir():
+        raise StoreError(f"there are no results in {out}")
+    click.echo(f"verdicts are in {_write_ledger(Path(out))}")
+
+
+@cli.command()
+@click.argument("study", nargs=-1)
+@_profile("standard")
+@_out
+@_studies
+def status(study: tuple[str, ...], profile: str, out: str | None, studies: str) -> None:
+    """Say how much of each STUDY (default: all) is finished."""
+    from nwsim.study import known_studies, load_study, results_folder
+    from nwsim.study.cells import plan_cells
+    from nwsim.study.store import CHECKPOINT, progress_of
+
+    for name in study or known_studies(studies):
+        loaded = load_study(name, studies)
+        if profile not in loaded.profiles and not study:
+            continue
+        cells = plan_cells(loaded, profile)
+        folder = results_folder(loaded.name, profile, out)
+        total = sum(cell.n_sim for cell in cells)
+        tables = "tables written" if (folder / "manifest.json").is_file() else "no tables yet"
+        if not (folder / CHECKPOINT).is_file():
+            click.echo(f"{loaded.name}: {total} replicates planned, no checkpoint, {tables}")
+            continue
+        counts = progress_of(folder / CHECKPOINT)
+        finished = sum(
+            min(cell.n_sim, counts["finished"].get(cell.condition_id, 0)) for cell in cells
+        )
+        click.echo(
+            f"{loaded.name}: {finished} of {total} replicates finished, "
+            f"{counts['failures']} failures, {tables}"
+        )
+
+
+@cli.command()
+@click.argument("study")
+@click.option("--condition", required=True, metavar="ID", help="condition_id of performance.csv.")
+@click.option("--rep", required=True, type=int, help="Replicate, from 0.")
+@_studies
+def replay(study: str, condition: str, rep: int, studies: str) -> int:
+    """Compute one replicate of STUDY again and print its scalars as CSV."""
+    from nwsim.study import load_study
+    from nwsim.study.comparing import replay as compute
+    from nwsim.study.tables import table_text
+
+    outcome = compute(load_study(study, studies), condition, rep)
+    rows = [
+        {"condition_id": condition, "rep": rep, "method": method, "measure": name, "value": value}
+        for method, values in outcome.scalars.items()
+        for name, value in values.items()
+    ]
+    click.echo(table_text(("condition_id", "rep", "method", "measure", "value"), rows), nl=False)
+    for method, kind, message in outcome.failures:
+        click.echo(f"nwsim: method {method!r} fails: {kind}: {message}", err=True)
+    return 1 if outcome.failures else 0
+
+
+@cli.command()
+@click.argument("first", metavar="A")
+@click.argument("second", metavar="B")
+def diff(first: str, second: str) -> int:
+    """Compare the results folders A and B; exit code 1 if they differ."""
+    from nwsim.study.comparing import differences
+    from nwsim.study.results import read_results
+
+    found = list(differences(read_results(Path(first)), read_results(Path(second))))
+    for line in found:
+        click.echo(line)
+    click.echo(f"{len(found)} differences")
+    return 1 if found else 0
+
+
+@cli.command("new-study")
+@click.argument("name")
+@_studies
+def new_study(name: str, studies: str) -> None:
+    """Write a small working study to start from."""
+    from nwsim.cli.template import write_template
+
+    click.echo(f"wrote {write_template(name, Path(studies))}; try: nwsim run {name}")
+
+
+def _draw(study: Study, results: Results) -> None:
+    if study.figures:
+        from nwsim.report import draw_figures
+
+        draw_figures(study, results)
+
+
+def _write_ledger(root: Path) -> Path:
+    from nwsim.report import write_ledger
+
+    return write_ledger(root)
+
+
+def _show_verdicts(results: Results) -> None:
+    counts = Counter(zip(results.claims["claim"], results.claims["verdict"], strict=True))
+    for (claim, verdict), count in counts.items():
+        click.echo(f"{claim}: {verdict} in {count} settings")
