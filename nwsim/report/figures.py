@@ -47,7 +47,8 @@ def draw_figures(study: Any, results: Any) -> list[Path]:
     builders = [(entry, resolve_builder(study, entry.builder)) for entry in study.figures]
     paths = []
     for entry, builder in builders:
-        figure = builder(results, **dict(entry.options))
+        with style():
+            figure = builder(results, **dict(entry.options))
         if not isinstance(figure, Figure):
             raise StudyError(
                 f"figure {entry.name!r}: the builder must return a matplotlib Figure; "

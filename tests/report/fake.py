@@ -1,0 +1,143 @@
+"""Results tables as the study room writes them, made from power laws with known slopes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+FACTORS = ["world", "alpha", "dim", "n_obs", "kernel", "design", "region"]
+CURVE_FACTORS = [name for name in FACTORS if name != "n_obs"]
+
+
+@dataclass
+class FakeResults:
+    name: str = "rate"
+    folder: Path = Path("unset")
+    performance: pd.DataFrame = field(default_factory=pd.DataFrame)
+    contrasts: pd.DataFrame = field(default_factory=pd.DataFrame)
+    curves: pd.DataFrame = field(default_factory=pd.DataFrame)
+    claims: pd.DataFrame = field(default_factory=pd.DataFrame)
+    manifest: dict[str, Any] = field(default_factory=dict)
+
+
+def exponents(alpha: float, dim: int, kernel: str, region: str) -> tuple[float, float]:
+    """Slopes of squared bias and variance at h = n^(-1/(2 alpha + d))."""
+    order = 4 if kernel.endswith("4") else 2
+    reach = min(alpha, order, 1.5 if region == "whole" else order)
+    return -2 * reach / (2 * alpha + dim), -2 * alpha / (2 * alpha + dim)
+
+
+def cells() -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = []
+    for dim, top in ((1, 18), (2, 16), (3, 16)):
+        for alpha in (0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0):
+            kernels = ("epanechnikov", "epanechnikov4") if alpha == 3 else ("epanechnikov",)
+            regions = ("interior", "whole") if alpha >= 1.5 and dim < 3 else ("interior",)
+            if alpha == 3 and dim == 3:
+                continue
+            found += [
+                {
+                    "world": "analytic" if alpha >= 2 else "lacunary",
+                    "alpha": alpha,
+                    "dim": dim,
+                    "n_obs": 2**power,
+                    "kernel": kernel,
+                    "design": "uniform",
+                    "region": region,
+                }
+                for kernel in kernels
+                for region in regions
+                for power in range(8, top + 1, 2)
+            ]
+    return found
+
+
+def fake_results(seed: int = 1) -> FakeResults:
+    """Return a full study: three methods, claims R1 and R2, local and tail slopes."""
+    rng = np.random.default_rng(seed)
+    rows: list[dict[str, Any]] = []
+    for cell in cells():
+        bias_slope, variance_slope = exponents(
+            cell["alpha"], cell["dim"], cell["kernel"], cell["region"]
+        )
+        n = float(cell["n_obs"])
+        for method, factor in (("rate", 1.0), ("oracle", 0.8), ("loo", 0.95)):
+            if method == "loo" and n > 2**12:
+                continue
+            bias2 = 0.5 * factor * n**bias_slope * np.exp(rng.normal(0, 0.02))
+            variance = 0.3 * factor * n**variance_slope * np.exp(rng.normal(0, 0.02))
+            values = {
+                "mse": (bias2 + variance, 0.02 * (bias2 + variance)),
+                "bias2": (bias2 - 0.02 * variance, 0.02 * bias2 + 0.01 * variance),
+                "variance": (variance, 0.02 * variance),
+            }
+            if cell["world"] == "analytic" and method == "rate":
+                values["bias_ratio"] = (1 - 3.0 * n**-0.4 + rng.normal(0, 0.01), 0.01)
+                values["variance_ratio"] = (1 + 2.0 * n**-0.5 + rng.normal(0, 0.005), 0.005)
+            rows += [
+                {"study": "rate", "condition_id": "0" * 16, **cell, "method": method}
+                | {"measure": measure, "estimate": estimate, "mcse": mcse}
+                | {"n_sim": 50, "n_failed": 0, "n_empty": 0}
+                for measure, (estimate, mcse) in values.items()
+            ]
+    performance = pd.DataFrame(rows)
+    return FakeResults(
+        performance=performance, curves=fake_curves(performance), claims=fake_claims(performance)
+    )
+
+
+def _groups(performance: pd.DataFrame) -> Any:
+    return performance.groupby([*CURVE_FACTORS, "method", "measure"], sort=True)
+
+
+def fake_curves(performance: pd.DataFrame) -> pd.DataFrame:
+    rows = []
+    for key, part in _groups(performance):
+        base = dict(zip([*CURVE_FACTORS, "method", "measure"], key, strict=True))
+        if str(base["measure"]).endswith("ratio") or (part["estimate"] <= 0).any():
+            continue
+        log_n, log_y = np.log(part["n_obs"].to_numpy()), np.log(part["estimate"].to_numpy())
+        base = {"study": "rate", **base, "over": "n_obs", "mcse": 0.02}
+        rows += [
+            base | {"curve": "local_slope", "x": float(np.exp(mid)), "estimate": float(slope)}
+            for mid, slope in zip(
+                (log_n[1:] + log_n[:-1]) / 2, np.diff(log_y) / np.diff(log_n), strict=True
+            )
+        ]
+        tail = float(np.polyfit(log_n[-3:], log_y[-3:], 1)[0])
+        rows.append(base | {"curve": "tail_slope", "x": np.nan, "estimate": tail})
+    return pd.DataFrame(rows)
+
+
+def fake_claims(performance: pd.DataFrame) -> pd.DataFrame:
+    rows = []
+    for key, part in _groups(performance):
+        base = dict(zip([*CURVE_FACTORS, "method", "measure"], key, strict=True))
+        quantity = str(base.pop("measure"))
+        ratio = quantity.endswith("ratio")
+        if base["method"] != "rate":
+            continue
+        bias, variance = exponents(base["alpha"], base["dim"], base["kernel"], base["region"])
+        theory = 1.0 if ratio else {"bias2": bias, "variance": variance}.get(quantity, bias)
+        last = part.iloc[-1]
+        estimate = float(last["estimate"]) if ratio else theory + 0.004
+        rows.append(
+            {
+                "claim": "R2" if base["alpha"] == 3 else "R1",
+                "setting": ";".join(f"{name}={base[name]}" for name in sorted(base)),
+                "quantity": quantity,
+                "theory": theory,
+                "estimate": estimate,
+                "mcse": 0.003,
+                "ci_low": estimate - 0.006,
+                "ci_high": estimate + 0.006,
+                "margin": 0.05 if ratio else 0.02,
+                "rule": "equivalence" if ratio else "rate",
+                "verdict": "supported",
+            }
+        )
+    return pd.DataFrame(rows)
