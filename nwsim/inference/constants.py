@@ -124,7 +124,8 @@ def asymptotic_variance(
             f"noise_variance and density must have one length; got {variances.size} and "
             f"{densities.size}"
         )
-    return np.asarray(variances * constant / (n_obs * h**dim * densities))
+    shape = np.broadcast_shapes(np.shape(noise_variance), np.shape(density))
+    return np.reshape(variances * constant / (n_obs * h**dim * densities), shape)
 
 
 def optimal_bandwidth(
