@@ -81,7 +81,8 @@ def conditional_moments(
     ------
     ParameterError
         If the responses chose the bandwidth (the estimator is then not linear in them and
-        these moments are not its own), if it is not fitted, or if an array does not match.
+        these moments are not its own), if it is no such smoother, or if an array does not
+        match. An unfitted estimator may raise its own ``NotFittedError`` (a ``ValueError``).
 
     Notes
     -----
