@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, final
+from typing import Any, ClassVar, TypeVar, final
 
 import numpy as np
 
@@ -63,9 +63,11 @@ class Noise(ABC):
 
 
 NOISES: Registry[Noise] = Registry("noise")
+N = TypeVar("N", bound=Noise)
 
 
-def _register(cls: type[Any]) -> type[Any]:
+def register_noise(cls: type[N]) -> type[N]:
+    """Register a noise class under its name; usable as a decorator."""
     NOISES.add(cls)
     return cls
 
@@ -96,7 +98,7 @@ def make_noise(name: str, scale: float = 1.0, **options: Any) -> Noise:
     return NOISES.build(name, {"scale": scale, **options})
 
 
-@_register
+@register_noise
 @dataclass(frozen=True, kw_only=True)
 class GaussianNoise(Noise):
     """Normal noise of constant variance."""
@@ -108,7 +110,7 @@ class GaussianNoise(Noise):
         return rng.standard_normal(n)
 
 
-@_register
+@register_noise
 @dataclass(frozen=True, kw_only=True)
 class HeteroskedasticNoise(GaussianNoise):
     """Normal noise with ``s(x) = scale (1 + strength sin(2 pi x_1))``.
@@ -140,7 +142,7 @@ class HeteroskedasticNoise(GaussianNoise):
         return self.base_scale * (1.0 + self.strength * np.sin(2.0 * math.pi * first))
 
 
-@_register
+@register_noise
 @dataclass(frozen=True, kw_only=True)
 class StudentNoise(Noise):
     """Student t noise, scaled to variance 1 before s.
@@ -165,7 +167,7 @@ class StudentNoise(Noise):
         return math.sqrt((self.df - 2.0) / self.df) * rng.standard_t(self.df, size=n)
 
 
-@_register
+@register_noise
 @dataclass(frozen=True, kw_only=True)
 class ContaminatedNoise(Noise):
     """Normal noise, a share of it with inflated standard deviation, scaled to variance 1.

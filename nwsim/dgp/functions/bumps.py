@@ -63,9 +63,10 @@ class Bumps(World):
     L. phi agrees on its support with a trigonometric polynomial with values in [0, 1] and
     angular frequencies of at most ``W = 4 pi sqrt(d)`` along a unit vector, so that
     Bernstein's inequality gives ``|D^l phi| <= W^l/2`` for l >= 1; interpolating between
-    order l and l + 1, with beta = alpha - l, its seminorm is at most ``W^alpha 2^(-beta)``. All derivatives up
-    to order 3 vanish on the faces of a cell, so a path between cells with values of
-    opposite sign adds at most two such increments: a factor ``2^(1-beta)``. Together
+    order l and l + 1, with beta = alpha - l, its seminorm is at most
+    ``W^alpha 2^(-beta)``. All derivatives up to order 3 vanish on the faces of a cell, so
+    a path between cells with values of opposite sign adds at most two such increments:
+    a factor ``2^(1-beta)``. Together
     ``L = amplitude 2^(1 - 2 beta) W^alpha``.
     """
 

@@ -1,176 +1,21 @@
-"""Laws of the inputs, with density, score and covariance."""
+"""Designs on R^d: Gaussian, correlated, clustered, isotropic non-Gaussian."""
 
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, final
+from typing import ClassVar
 
 import numpy as np
 
-from nwsim._typing import ArrayLike, FloatArray
+from nwsim._typing import FloatArray
 from nwsim._validation import check_array, check_choice, check_integer, check_real
-from nwsim.dgp.domains import as_points
-from nwsim.dgp.registry import Registry
+from nwsim.dgp.designs.base import Design, register_design
 from nwsim.exceptions import ParameterError
 
 
-@dataclass(frozen=True, kw_only=True)
-class Design(ABC):
-    """A law over points of R^dim.
-
-    Parameters
-    ----------
-    dim : int
-        Dimension, at least 1.
-    domain : {"cube", "torus", "space"}
-        "cube": [0, 1]^d with edges; "torus": [0, 1)^d without; "space": R^d. Each family
-        accepts those that fit it; None takes its own.
-    """
-
-    dim: int = 1
-    domain: str | None = None
-
-    name: ClassVar[str]
-    label: ClassVar[str]
-    domains: ClassVar[Sequence[str]]
-
-    def __post_init__(self) -> None:
-        """Check the fields and put them in plain form."""
-        self._set("dim", check_integer("dim", self.dim, minimum=1))
-        domain = self.domains[0] if self.domain is None else self.domain
-        self._set("domain", check_choice("domain", domain, self.domains))
-
-    def _set(self, field: str, value: object) -> None:
-        object.__setattr__(self, field, value)
-
-    @final
-    def draw(self, rng: np.random.Generator, n: int) -> FloatArray:
-        """Return n independent points, (n, dim)."""
-        n = check_integer("n", n, minimum=1)
-        return np.ascontiguousarray(self._draw(rng, n))
-
-    @final
-    def density(self, X: ArrayLike) -> FloatArray:
-        """Return the density at the rows of X, (n,); 0 outside the support."""
-        return self._density(as_points(X, self.dim))
-
-    @final
-    def score(self, X: ArrayLike) -> FloatArray:
-        """Return the gradient of the log density at the rows of X, (n, dim).
-
-        NaN outside the support, where it is not defined.
-        """
-        return self._score(as_points(X, self.dim))
-
-    @property
-    @abstractmethod
-    def covariance(self) -> FloatArray:
-        """Covariance matrix, (dim, dim)."""
-
-    @abstractmethod
-    def _draw(self, rng: np.random.Generator, n: int) -> FloatArray: ...
-
-    @abstractmethod
-    def _density(self, points: FloatArray) -> FloatArray: ...
-
-    @abstractmethod
-    def _score(self, points: FloatArray) -> FloatArray: ...
-
-
-DESIGNS: Registry[Design] = Registry("design")
-
-
-def _register(cls: type[Any]) -> type[Any]:
-    DESIGNS.add(cls)
-    return cls
-
-
-def design_names() -> tuple[str, ...]:
-    """Return the names of all designs."""
-    return DESIGNS.names()
-
-
-def make_design(name: str, dim: int = 1, domain: str | None = None, **options: Any) -> Design:
-    """Return a design by name.
-
-    Parameters
-    ----------
-    name : str
-        One of :func:`design_names`.
-    dim : int
-        Dimension.
-    domain : {"cube", "torus", "space"}, optional
-        None takes the family's own domain.
-    **options
-        The family's own options: see its class.
-
-    Raises
-    ------
-    ParameterError
-        For an unknown name or option (the known ones are listed) or a bad value.
-    """
-    return DESIGNS.build(name, {"dim": dim, "domain": domain, **options})
-
-
-@_register
-@dataclass(frozen=True, kw_only=True)
-class Uniform(Design):
-    """Uniform on the cube or the torus."""
-
-    name: ClassVar[str] = "uniform"
-    label: ClassVar[str] = "Uniform"
-    domains: ClassVar[Sequence[str]] = ("cube", "torus")
-
-    @property
-    def covariance(self) -> FloatArray:
-        """I/12, in the coordinates of [0, 1)^d."""
-        return np.asarray(np.eye(self.dim) / 12.0)
-
-    def _inside(self, points: FloatArray) -> FloatArray:
-        if self.domain == "torus":
-            return np.ones(points.shape[0])
-        return np.all((points >= 0.0) & (points <= 1.0), axis=1).astype(np.float64)
-
-    def _draw(self, rng: np.random.Generator, n: int) -> FloatArray:
-        return rng.random((n, self.dim))
-
-    def _density(self, points: FloatArray) -> FloatArray:
-        return self._inside(points)
-
-    def _score(self, points: FloatArray) -> FloatArray:
-        score = np.zeros(points.shape)
-        score[self._inside(points) == 0.0] = np.nan
-        return score
-
-
-@_register
-@dataclass(frozen=True, kw_only=True)
-class Grid(Uniform):
-    """The midpoints (i + 1/2)/m of a regular grid, m = n^(1/d): deterministic.
-
-    ``draw`` takes nothing from the rng; n must be a d-th power, anything else is
-    refused. Density, score and covariance are those of the uniform limit.
-    """
-
-    name: ClassVar[str] = "grid"
-    label: ClassVar[str] = "Fixed grid"
-
-    def _draw(self, rng: np.random.Generator, n: int) -> FloatArray:
-        side = round(n ** (1.0 / self.dim))
-        if side**self.dim != n:
-            raise ParameterError(
-                f"n must be a whole number to the power dim = {self.dim} for the grid design "
-                f"(such as {side**self.dim} or {(side + 1) ** self.dim}); got {n}"
-            )
-        axis = (np.arange(side) + 0.5) / side
-        mesh = np.meshgrid(*([axis] * self.dim), indexing="ij")
-        return np.stack([coordinate.ravel() for coordinate in mesh], axis=1)
-
-
-@_register
+@register_design
 @dataclass(frozen=True, kw_only=True)
 class Gaussian(Design):
     """Normal with independent coordinates.
@@ -211,7 +56,7 @@ class Gaussian(Design):
         return -(points - self.mean) / self.scale**2
 
 
-@_register
+@register_design
 @dataclass(frozen=True, kw_only=True)
 class CorrelatedGaussian(Design):
     """Centred normal with a stated covariance.
@@ -275,52 +120,6 @@ class CorrelatedGaussian(Design):
         return -np.asarray(np.linalg.solve(self.covariance, points.T).T, dtype=np.float64)
 
 
-@_register
-@dataclass(frozen=True, kw_only=True)
-class Beta(Design):
-    """Independent Beta(a, b) coordinates on the cube.
-
-    Parameters
-    ----------
-    a, b : float
-        Shape parameters, > 0; (2, 2) by default.
-    """
-
-    a: float = 2.0
-    b: float = 2.0
-
-    name: ClassVar[str] = "beta"
-    label: ClassVar[str] = "Beta"
-    domains: ClassVar[Sequence[str]] = ("cube",)
-
-    def __post_init__(self) -> None:
-        """Check the fields and put them in plain form."""
-        super().__post_init__()
-        self._set("a", check_real("a", self.a, above=0.0))
-        self._set("b", check_real("b", self.b, above=0.0))
-
-    @property
-    def covariance(self) -> FloatArray:
-        """``ab/((a+b)^2 (a+b+1)) I``."""
-        total = self.a + self.b
-        return self.a * self.b / (total**2 * (total + 1.0)) * np.eye(self.dim)
-
-    def _draw(self, rng: np.random.Generator, n: int) -> FloatArray:
-        return rng.beta(self.a, self.b, size=(n, self.dim))
-
-    def _density(self, points: FloatArray) -> FloatArray:
-        inside = np.all((points > 0.0) & (points < 1.0), axis=1)
-        x = np.where(inside[:, np.newaxis], points, 0.5)
-        constant = math.lgamma(self.a + self.b) - math.lgamma(self.a) - math.lgamma(self.b)
-        logs = (self.a - 1.0) * np.log(x) + (self.b - 1.0) * np.log1p(-x)
-        return np.where(inside, np.exp(np.sum(logs + constant, axis=1)), 0.0)
-
-    def _score(self, points: FloatArray) -> FloatArray:
-        inside = np.all((points > 0.0) & (points < 1.0), axis=1)[:, np.newaxis]
-        x = np.where(inside, points, 0.5)
-        return np.where(inside, (self.a - 1.0) / x - (self.b - 1.0) / (1.0 - x), np.nan)
-
-
 def _spread_centres(count: int, dim: int) -> FloatArray:
     """Return well-spread points in [0.15, 0.85]^dim: an additive recurrence.
 
@@ -334,7 +133,7 @@ def _spread_centres(count: int, dim: int) -> FloatArray:
     return 0.15 + 0.7 * ((0.5 + np.arange(1, count + 1)[:, np.newaxis] * steps) % 1.0)
 
 
-@_register
+@register_design
 @dataclass(frozen=True, kw_only=True)
 class Clustered(Design):
     """Equal mixture of round normal clusters.
@@ -404,7 +203,7 @@ class Clustered(Design):
         return (share.T @ self._centres - points) / self.spread**2
 
 
-@_register
+@register_design
 @dataclass(frozen=True, kw_only=True)
 class Isotropic(Design):
     """Rotation-invariant, not Gaussian: coordinates uncorrelated but dependent.
