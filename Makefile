@@ -33,7 +33,7 @@ study-%: $(CORE) FORCE ## run a study: tables, verdicts, figures
 studies: $(addprefix study-,$(STUDIES)) ## run every study
 
 figures: $(CORE) ## redraw the figures of every study from its tables
-	$(PY) -m nwsim figures
+	$(PY) -m nwsim figures --profile $(PROFILE)
 
 ledger: $(CORE) ## gather the claims of every study into results/ledger.csv
 	$(PY) -m nwsim ledger

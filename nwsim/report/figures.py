@@ -80,8 +80,10 @@ def resolve_builder(study: Any, builder: str | Callable[..., Figure]) -> Callabl
     if not (module_name and colon and function_name):
         raise StudyError(f"figure builder must be 'module:function' or a function; got {builder!r}")
     if module_name == study.name:
-        # A study's file is no importable module; its functions know their own namespace.
-        found = getattr(study.draw, "__globals__", {}).get(function_name)
+        # A study's file is no importable module. Its loader keeps the names; for a study
+        # built elsewhere, the draw function knows those beside it.
+        names = getattr(study, "namespace", None) or getattr(study.draw, "__globals__", {})
+        found = names.get(function_name)
     else:
         try:
             found = getattr(import_module(module_name), function_name, None)

@@ -9,8 +9,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
+from matplotlib.axis import Axis
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from nwsim._typing import FloatArray
 from nwsim.report.drawing import STATED
@@ -98,12 +100,23 @@ def limits_log(axes: Axes, values: FloatArray, room: float = 1.7) -> None:
     axes.set_yscale("log", nonpositive="clip")
     if positive.size:
         axes.set_ylim(float(positive.min()) / room, float(positive.max()) * room)
+        log_ticks(axes.yaxis)
 
 
 def sample_size_axis(axes: Axes, values: Sequence[float] | FloatArray) -> None:
     """Make x a logarithmic axis of sample sizes."""
     axes.set_xscale("log")
     axes.set_xlim(float(np.min(values)) / 1.3, float(np.max(values)) * 1.3)
+    log_ticks(axes.xaxis)
+
+
+def log_ticks(axis: Axis) -> None:
+    """Label decades, or 1, 2 and 5 times them where the axis holds less than two decades."""
+    low, high = axis.get_view_interval()
+    axis.set_minor_formatter(NullFormatter())
+    if high / low < 100:
+        axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+        axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
 
 
 def place_labels(figure: Figure, labels: Sequence[EndLabel]) -> None:

@@ -19,6 +19,9 @@ CLAIM_COLUMNS = [
 ]
 """Columns that every ``claims.csv`` has."""
 
+VERDICTS = ("supported", "refuted", "inconclusive")
+"""Verdicts of a setting, in the order in which conditions are told."""
+
 LEDGER_COLUMNS = ["claim", "study", *CLAIM_COLUMNS[1:], "conditions"]
 
 Row = dict[str, str]
@@ -104,7 +107,7 @@ def conditions(rows: Sequence[Row]) -> str:
     names = distinct(name for identity in whole for name in identity)
     varying = [name for name in names if len({identity.get(name, "") for identity in whole}) > 1]
     words = []
-    for verdict in distinct(row["verdict"] for row in rows):
+    for verdict in (word for word in VERDICTS if any(row["verdict"] == word for row in rows)):
         own = [
             tuple(identity.get(name, "") for name in varying)
             for identity, row in zip(whole, rows, strict=True)

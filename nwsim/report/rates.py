@@ -19,7 +19,7 @@ from matplotlib.figure import Figure
 from nwsim.report import drawing, layout
 from nwsim.report.drawing import exponent_text
 from nwsim.report.frames import levels, select, series
-from nwsim.report.slopes import Tables, claimed, fitted_slope, stated_slope
+from nwsim.report.slopes import Tables, claimed, slope_note, stated_slope
 from nwsim.report.style import blank, look_of, styled
 
 Where = Mapping[str, Any] | None
@@ -106,10 +106,8 @@ def parts(
             said = claimed(results.claims, measure, condition)
             if said:
                 drawing.draw_slope(panel, rows, said["theory"], look.color)
-            fitted = fitted_slope(results, measure, condition, said, curve, with_error=False)
-            text = f"{condition['alpha']:g}: {fitted}"
-            if said:
-                text += f" ({exponent_text(said['theory'])})"
+            note = slope_note(results, measure, condition, curve, with_error=False)
+            text = f"{condition['alpha']:g}: {note}" if note else f"{condition['alpha']:g}"
             layout.add_label(labels, panel, end, text, look.color)
         panel.text(
             1.05, 1.02, "α: slope (theory)", transform=panel.transAxes, fontsize=7, va="bottom"
@@ -230,10 +228,9 @@ def boundary(
             end = drawing.draw_line(panel, rows, look, hollow=position > 0)
             said = claimed(results.claims, measure, condition)
             name = str(condition[factor]).replace("_", " ")
-            text = f"{name}\n{fitted_slope(results, measure, condition, said, curve)}"
+            text = f"{name}\n{slope_note(results, measure, condition, curve)}".rstrip()
             if said:
                 drawing.draw_slope(panel, rows, said["theory"], look.color)
-                text += f" ({exponent_text(said['theory'])})"
             layout.add_label(labels, panel, end, text, look.color)
     layout.key(figure, [layout.INTERVAL, layout.BRACKETED])
     layout.place_labels(figure, labels)
@@ -284,10 +281,9 @@ def saturation(
             end = drawing.draw_line(panel, rows, look, hollow=position > 0)
             said = claimed(results.claims, measure, condition)
             name = (kernel_labels or {}).get(condition["kernel"], condition["kernel"])
-            text = f"{name}\n{fitted_slope(results, measure, condition, said, curve)}"
+            text = f"{name}\n{slope_note(results, measure, condition, curve)}".rstrip()
             if said:
                 drawing.draw_slope(panel, rows, said["theory"], look.color)
-                text += f" ({exponent_text(said['theory'])})"
             layout.add_label(labels, panel, end, text, look.color)
     layout.key(figure, [layout.INTERVAL, layout.BRACKETED])
     layout.place_labels(figure, labels)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, Protocol
 
 import numpy as np
@@ -10,7 +9,7 @@ import pandas as pd
 
 from nwsim._typing import Factors
 from nwsim.inference import rate_exponent
-from nwsim.report.drawing import number_text
+from nwsim.report.drawing import exponent_text, number_text
 from nwsim.report.frames import parse_setting, select
 
 
@@ -24,6 +23,8 @@ class Tables(Protocol):
 
 def same_level(text: str, value: Any) -> bool:
     """Say whether a level written in a setting is the given value."""
+    if isinstance(value, (bool, np.bool_)):
+        return text == str(bool(value)).lower()
     if text == str(value):
         return True
     try:
@@ -80,32 +81,42 @@ def stated_slope(results: Tables, measure: str, condition: Factors) -> float:
     return float(rate_exponent(condition["alpha"], condition["dim"]))
 
 
-def fitted_slope(
-    results: Tables,
-    measure: str,
-    condition: Factors,
-    said: Mapping[str, float] | None,
-    curve: str,
-    with_error: bool = True,
+def slope_note(
+    results: Tables, measure: str, condition: Factors, curve: str, *, with_error: bool = True
 ) -> str:
-    """Return the fitted slope with its standard error, from a claim or else from a curve.
+    """Return what stands beside a line: its fitted slope, and the claimed one in brackets.
 
-    ``with_error=False`` leaves the error out where space is short.
+    Parameters
+    ----------
+    results : Tables
+        Frames of one study.
+    measure : str
+        The measure that the line shows.
+    condition : mapping
+        Factors and method of the line.
+    curve : str
+        Name of the curve that holds the fitted slope, if no claim does.
+    with_error : bool
+        Whether the fitted slope comes with its standard error.
+
+    Returns
+    -------
+    str
+        Empty if the tables hold neither slope.
     """
+    said = claimed(results.claims, measure, condition)
+    estimate, mcse = float("nan"), float("nan")
     if said and "estimate" in said:
-        return slope_text(said["estimate"], said["mcse"] if with_error else float("nan"))
-    shared = {k: v for k, v in condition.items() if k in results.curves.columns}
-    if not {"curve", "measure"} <= set(results.curves.columns):
-        return "no slope"
-    rows = select(results.curves, {"curve": curve, "measure": measure} | shared)
-    if len(rows) != 1:
-        return "no slope"
-    mcse = float(rows["mcse"].iloc[0]) if with_error else float("nan")
-    return slope_text(float(rows["estimate"].iloc[0]), mcse)
-
-
-def slope_text(estimate: float, mcse: float) -> str:
-    """Return a slope and its standard error as they stand beside a line."""
-    if not np.isfinite(estimate):
-        return "no slope"
-    return number_text(estimate, 3) + (f" ± {mcse:.3f}" if np.isfinite(mcse) else "")
+        estimate, mcse = said["estimate"], said["mcse"]
+    elif {"curve", "measure"} <= set(results.curves.columns):
+        shared = {k: v for k, v in condition.items() if k in results.curves.columns}
+        rows = select(results.curves, {"curve": curve, "measure": measure} | shared)
+        if len(rows) == 1:
+            estimate, mcse = float(rows["estimate"].iloc[0]), float(rows["mcse"].iloc[0])
+    words = []
+    if np.isfinite(estimate):
+        error = f" ± {mcse:.3f}" if with_error and np.isfinite(mcse) else ""
+        words.append(number_text(estimate, 3) + error)
+    if said:
+        words.append(f"({exponent_text(said['theory'])})")
+    return " ".join(words)

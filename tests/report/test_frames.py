@@ -12,7 +12,7 @@ from nwsim.exceptions import ParameterError
 from nwsim.report.drawing import exponent_text, number_text
 from nwsim.report.frames import parse_setting, select, series
 from nwsim.report.layout import spread
-from nwsim.report.slopes import claimed, fitted_slope, same_level, stated_slope
+from nwsim.report.slopes import claimed, same_level, slope_note, stated_slope
 from tests.report.fake import FakeResults
 
 
@@ -81,6 +81,8 @@ def test_setting_is_parsed_and_levels_compare_as_numbers() -> None:
     assert same_level("1e-3", 0.001)
     assert not same_level("2.0", 2.5)
     assert not same_level("rate", 2)
+    assert same_level("true", True)
+    assert not same_level("1", True)
 
 
 def test_claimed_takes_the_row_of_the_condition() -> None:
@@ -121,11 +123,11 @@ def test_slopes_come_from_the_tables() -> None:
     # No claim: the exponent that R1 states.
     assert stated_slope(results, "mse", {"alpha": 1.0, "dim": 2}) == pytest.approx(-0.5)
     one = {"alpha": 1.0, "dim": 1}
-    assert fitted_slope(results, "mse", one, None, "tail_slope") == "−0.610 ± 0.020"
-    assert fitted_slope(results, "mse", one, None, "tail_slope", with_error=False) == "−0.610"
-    assert fitted_slope(results, "bias2", one, None, "tail_slope") == "no slope"
-    said = claimed(results.claims, "mse", {"alpha": 3.0, "dim": 1})
-    assert fitted_slope(results, "mse", {"alpha": 3.0}, said, "tail_slope") == "−0.561 ± 0.002"
+    assert slope_note(results, "mse", one, "tail_slope") == "−0.610 ± 0.020"
+    assert slope_note(results, "mse", one, "tail_slope", with_error=False) == "−0.610"
+    assert slope_note(results, "bias2", one, "tail_slope") == ""
+    three = {"alpha": 3.0, "dim": 1}
+    assert slope_note(results, "mse", three, "tail_slope") == "−0.561 ± 0.002 (−0.571)"
 
 
 @pytest.mark.parametrize(
