@@ -220,11 +220,11 @@ def test_a_users_world_is_registered_once_and_made_by_name():
         assert function.holder_constant == pytest.approx(2 * math.pi * 3 * math.sqrt(2))
         with pytest.raises(ParameterError, match="'tone' is already registered"):
             register_world(Tone)
-        with pytest.raises(ParameterError, match="no option 'loudness'; it accepts .*pitch"):
+        with pytest.raises(ParameterError, match=r"no option 'loudness'; it accepts .*pitch"):
             make_world("tone", loudness=1)
     finally:
         WORLDS.remove("tone")
-    with pytest.raises(ParameterError, match="world must be one of .*'lacunary'"):
+    with pytest.raises(ParameterError, match=r"world must be one of .*'lacunary'"):
         make_world("tone")
 
 
