@@ -14,7 +14,7 @@ from typing import Any
 import click
 
 from nwsim.cli.commands import cli
-from nwsim.exceptions import NwsimError
+from nwsim.exceptions import NwsimError, PrecisionWarning
 
 _INTERRUPTED = "interrupted; finished replicates are kept, the same command goes on"
 
@@ -29,6 +29,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     with warnings.catch_warnings():
         warnings.showwarning = _show_warning
+        warnings.simplefilter("always", PrecisionWarning)
         try:
             code = cli.main(
                 args=None if arguments is None else list(arguments),

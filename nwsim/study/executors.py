@@ -51,6 +51,19 @@ class WorkerPool(ProcessPoolExecutor):
             initializer=_start_worker,
         )
 
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        """Submit a call; processes that this starts never see Ctrl-C.
+
+        The parent alone reacts to it: it stops the pool and keeps the checkpoint. Blocking
+        the signal here delays it for the parent and is inherited from the first
+        instruction by a process that starts meanwhile.
+        """
+        previous = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        try:
+            return super().submit(fn, *args, **kwargs)
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, previous)
+
     def kill(self) -> None:
         """Stop the workers now; whatever they were computing is lost."""
         processes = list((self._processes or {}).values())
@@ -62,8 +75,6 @@ class WorkerPool(ProcessPoolExecutor):
 
 
 def _start_worker() -> None:
-    # The parent alone reacts to Ctrl-C: it stops the pool and keeps the checkpoint.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
     # Read by numba when it is first imported, which is later than this.
     os.environ["NUMBA_NUM_THREADS"] = "1"
 

@@ -72,6 +72,12 @@ def plain_level(factor: str, value: Any) -> Level:
     if isinstance(value, (bool, np.bool_)):
         return bool(value)
     if isinstance(value, str):
+        # Levels appear in CSV fields and, as name=level;name=level, in settings.
+        if not value or not value.isprintable() or ";" in value or "=" in value:
+            raise ParameterError(
+                f"factor {factor!r} must have printable texts without ';' or '=' as levels; "
+                f"got {value!r}"
+            )
         return str(value)
     if isinstance(value, numbers.Integral):
         return int(value)

@@ -105,7 +105,10 @@ class Study:
     @property
     def factor_types(self) -> dict[str, str]:
         """Type name of the levels by factor, in column order."""
-        return {name: level_type(name, levels) for name, levels in self.levels.items()}
+        return {
+            name: level_type(name, [level for grid in self.factors for level in grid.levels[name]])
+            for name in self.factors[0].levels
+        }
 
     @property
     def levels(self) -> dict[str, tuple[Level, ...]]:

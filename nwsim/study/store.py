@@ -21,6 +21,7 @@ from nwsim.exceptions import StoreError
 from nwsim.seeding import canonical
 from nwsim.study.cells import Cell
 from nwsim.study.replicate import Outcome
+from nwsim.study.tables import replacing
 
 CHECKPOINT = "replications.sqlite"
 _APPLICATION_ID = 0x6E77736D  # "nwsm"
@@ -63,16 +64,13 @@ class Store:
     def __init__(self, path: Path, identity: Mapping[str, str]) -> None:
         self.path = path
         self._numbers: dict[str, int] = {}
-        fresh = not path.exists() or path.stat().st_size == 0
-        if not fresh:
-            _check_header(path)
         try:
+            if not path.exists() or path.stat().st_size == 0:
+                _create(path, identity)
+            _check_header(path)
             self._connection = sqlite3.connect(path, isolation_level=None, timeout=30.0)
             try:
-                if fresh:
-                    self._create(identity)
-                else:
-                    self._check(identity)
+                self._check(identity)
             except BaseException:
                 self._connection.close()
                 raise
@@ -93,14 +91,6 @@ class Store:
     ) -> None:
         """Close the file."""
         self._connection.close()
-
-    def _create(self, identity: Mapping[str, str]) -> None:
-        run = self._connection.execute
-        run("PRAGMA journal_mode=WAL")
-        run(f"PRAGMA application_id={_APPLICATION_ID}")
-        run(f"PRAGMA user_version={_FORMAT}")
-        self._connection.executescript(f"BEGIN;{_SCHEMA}COMMIT;")
-        self._connection.executemany("INSERT INTO identity VALUES (?, ?)", list(identity.items()))
 
     def _check(self, identity: Mapping[str, str]) -> None:
         run = self._connection.execute
@@ -257,6 +247,20 @@ class _transaction:
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         self.connection.execute("COMMIT" if kind is None else "ROLLBACK")
+
+
+def _create(path: Path, identity: Mapping[str, str]) -> None:
+    """Make an empty checkpoint, under another name until it is whole."""
+    with replacing(path) as temporary:
+        connection = sqlite3.connect(temporary, isolation_level=None)
+        try:
+            connection.executescript(
+                f"PRAGMA application_id={_APPLICATION_ID}; PRAGMA user_version={_FORMAT};"
+                f"BEGIN;{_SCHEMA}COMMIT;"
+            )
+            connection.executemany("INSERT INTO identity VALUES (?, ?)", list(identity.items()))
+        finally:
+            connection.close()
 
 
 def remove_checkpoint(folder: Path) -> None:

@@ -109,7 +109,8 @@ def _column(fields: list[str], kind: str) -> pd.Series[Any]:
 
 
 @contextlib.contextmanager
-def _replacing(path: Path) -> Iterator[Path]:
+def replacing(path: Path) -> Iterator[Path]:
+    """Yield a temporary name beside ``path`` that takes its place if all goes well."""
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     os.close(handle)
     temporary = Path(name)
@@ -130,7 +131,7 @@ def write_text(path: Path, text: str) -> None:
         If the folder cannot be written.
     """
     try:
-        with _replacing(path) as temporary:
+        with replacing(path) as temporary:
             temporary.write_bytes(text.encode("utf-8"))
     except OSError as error:
         raise StoreError(f"cannot write {path}: {error.strerror}") from None

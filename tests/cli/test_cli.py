@@ -1,0 +1,177 @@
+"""Every ending has its exit code, and bad input is one line."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from nwsim.cli import main
+from nwsim.study.store import CHECKPOINT, progress_of
+from tests.study.toys import rewrite, snapshot, write_study
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(autouse=True)
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    write_study(tmp_path / "studies")
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        (["run", "nope"], "known studies: toy"),
+        (["run", "toy", "--profile", "huge"], "'quick', 'small', 'one'; got 'huge'"),
+        (["run", "toy", "--workers", "0"], "workers must be a whole number of at least 1"),
+        (["run", "toy", "--workers", "many"], "--workers"),
+        (["run", "toy", "--n-sim", "-3"], "n_sim must be"),
+        (["run", "toy", "--out", "studies/toy.py"], "cannot write results to"),
+        (["run"], "STUDY"),
+        (["run", "toy", "--speed"], "--speed"),
+        (["fly"], "fly"),
+        (["list", "--studies", "none"], "there are no studies in none"),
+        (["figures"], "has results"),
+        (["figures", "toy"], "run the study first"),
+        (["ledger"], "there are no results in results"),
+        (["status", "nope"], "known studies: toy"),
+        (["replay", "toy", "--condition", "x", "--rep", "0"], "condition"),
+        (["diff", "a", "b"], "there are no results in a"),
+        (["new-study", "toy"], "is taken"),
+        (["new-study", "a b"], "study name"),
+    ],
+)
+def test_bad_input_is_one_line(
+    arguments: list[str], named: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(arguments) == 2
+    captured = capsys.readouterr()
+    assert captured.err.count("\n") == 1
+    assert captured.err.startswith("nwsim: ")
+    assert named in captured.err
+    assert "Traceback" not in captured.err
+
+
+def test_run_status_replay_and_diff(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["list"]) == 0
+    assert "toy  Toy  [quick, small, one]" in capsys.readouterr().out
+    assert main(["status", "toy", "--profile", "quick"]) == 0
+    assert "60 replicates planned, no checkpoint" in capsys.readouterr().out
+    assert main(["run", "toy"]) == 0
+    captured = capsys.readouterr()
+    assert "results are in build/quick/toy" in captured.out
+    assert captured.err == ""
+    assert main(["status", "toy", "--profile", "quick"]) == 0
+    assert "60 of 60 replicates finished, 0 failures, tables written" in capsys.readouterr().out
+    assert main(["run", "toy", "--out", "other", "--workers", "1"]) == 0
+    assert main(["diff", "build/quick/toy", "other/toy"]) == 0
+    assert main(["run", "toy", "--out", "more", "--n-sim", "12"]) == 0
+    assert main(["diff", "other/toy", "more/toy"]) == 1
+    capsys.readouterr()
+    key = (place / "other/toy/performance.csv").read_text().splitlines()[1].split(",")[1]
+    assert main(["replay", "toy", "--condition", key, "--rep", "3"]) == 0
+    assert capsys.readouterr().out.startswith("condition_id,rep,method,measure,value\n" + key)
+
+
+def test_one_replicate_warns_and_ends_well(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["run", "toy", "--profile", "one"]) == 0
+    assert "nwsim: warning: a condition with one replicate" in capsys.readouterr().err
+
+
+def test_changed_sources_need_replace(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["run", "toy"]) == 0
+    rewrite(place / "studies/toy.py", "SHIFT = 0.3", "SHIFT = 0.4")
+    assert main(["run", "toy"]) == 2
+    assert "study_source" in capsys.readouterr().err
+    assert main(["run", "toy", "--replace"]) == 0
+
+
+def test_too_many_failures_end_in_one_after_writing(
+    place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_study(place / "studies", BEFORE_PLAIN='raise ValueError("a\\nb")')
+    assert main(["run", "toy"]) == 1
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1
+    assert "100.0%" in error
+    assert (place / "build/quick/toy/performance.csv").is_file()
+
+
+def test_new_study_runs_as_it_is(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["new-study", "mine"]) == 0
+    assert main(["run", "mine"]) == 0
+    claims = (place / "build/quick/mine/claims.csv").read_text().splitlines()
+    assert len(claims) == 1 + 4
+
+
+def test_figures_and_ledger_come_with_the_standard_profile(
+    place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = place / "studies/toy.py"
+    rewrite(path, '"quick": P', '"standard": P')
+    rewrite(path, "    profiles=", '    figures=(Figure("f", "toy:picture"),),\n    profiles=')
+    rewrite(path, "Contrast, Curve, Grid", "Contrast, Curve, Figure, Grid")
+    picture = (
+        "def picture(results):\n"
+        "    from matplotlib.figure import Figure as Canvas\n"
+        "    figure = Canvas()\n"
+        "    figure.add_subplot().plot(results.performance.estimate)\n"
+        "    return figure\n\n\nMETHODS ="
+    )
+    rewrite(path, "METHODS =", picture)
+    assert main(["run", "toy", "--profile", "standard"]) == 0
+    folder = place / "results/toy"
+    first = {p.name: p.read_bytes() for p in (folder / "figures").iterdir()}
+    assert set(first) == {"f.pdf", "f.png"}
+    assert (place / "results/ledger.csv").is_file()
+    (folder / "figures/f.pdf").unlink()
+    assert main(["figures"]) == 0
+    assert {p.name: p.read_bytes() for p in (folder / "figures").iterdir()} == first
+    assert main(["ledger"]) == 0
+
+
+def test_help_is_quick_and_light() -> None:
+    code = (
+        "import sys; from nwsim.cli import main; code = main(['--help']); "
+        "assert not {'numpy', 'numba', 'pandas', 'scipy'} & set(sys.modules); sys.exit(code)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, timeout=60
+    )
+    assert done.returncode == 0, done.stderr
+    assert "new-study" in done.stdout
+
+
+def test_interrupt_leaves_a_checkpoint_that_goes_on(place: Path) -> None:
+    slow = "import time; time.sleep(0.02)"
+    write_study(place / "studies", BEFORE_PLAIN=slow)
+    command = [sys.executable, "-m", "nwsim", "run", "toy", "--workers", "2", "--out", "cut"]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    process = subprocess.Popen(
+        command, cwd=place, env=environment, stderr=subprocess.PIPE, text=True,
+        start_new_session=True,
+    )  # fmt: skip
+    checkpoint = place / "cut/toy" / CHECKPOINT
+    deadline = time.monotonic() + 30
+    while time.monotonic() < deadline:
+        time.sleep(0.05)
+        if checkpoint.exists() and progress_of(checkpoint)["replicates"] > 0:
+            break
+    # As a terminal does it: to the whole group.
+    os.killpg(process.pid, signal.SIGINT)
+    _, error = process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert "Traceback" not in error
+    assert error.strip().count("\n") == 0
+    assert "finished replicates are kept" in error
+    assert not (place / "cut/toy/performance.csv").exists()
+    assert main(["run", "toy", "--out", "cut"]) == 0
+    assert main(["run", "toy", "--out", "whole"]) == 0
+    assert snapshot(place / "cut/toy") == snapshot(place / "whole/toy")

@@ -1,0 +1,190 @@
+"""What fails is counted, and leaves everything else standing."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from nwsim.exceptions import StudyError
+from nwsim.seeding import stream
+from nwsim.study import FailureShareError, load_study, run_study
+from nwsim.study.store import CHECKPOINT
+from tests.study.toys import CountingExecutor, rewrite, snapshot, write_study
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def failures_of(folder: Path) -> list[tuple[object, ...]]:
+    connection = sqlite3.connect(folder / CHECKPOINT)
+    rows = connection.execute(
+        "SELECT method, rep, type, message FROM failures ORDER BY cell, rep, method"
+    ).fetchall()
+    connection.close()
+    return rows
+
+
+@pytest.mark.parametrize("swap", [False, True])
+def test_a_failing_method_leaves_the_other_standing(tmp_path: Path, swap: bool) -> None:
+    whole = run_study(write_study(tmp_path / "s"), out=tmp_path / "whole").performance
+    failing = 'if condition["n_obs"] == 100: raise ValueError("no luck")'
+    path = write_study(tmp_path / "f", BEFORE_HALF=failing)
+    if swap:
+        rewrite(
+            path,
+            '(Method("plain", plain), Method("half", half))',
+            '(Method("half", half), Method("plain", plain))',
+        )
+    with pytest.raises(FailureShareError, match=r"100\.0% .* 'half' .* ValueError: no luck") as bad:
+        run_study(path, out=tmp_path)
+    rows = bad.value.results.performance
+    standing = rows[~((rows.n_obs == 100) & (rows.method == "half"))]
+    expected = whole.merge(standing, on=["condition_id", "method", "measure"])
+    assert len(expected) == len(standing) == len(whole) - 4
+    assert (expected.estimate_x == expected.estimate_y).all()
+    lost = rows[(rows.n_obs == 100) & (rows.method == "half")]
+    assert lost.estimate.isna().all()
+    assert set(zip(lost.n_sim, lost.n_failed, strict=True)) == {(0, 10)}
+
+
+def test_every_measure_comes_from_the_replicates_that_stand(tmp_path: Path) -> None:
+    nan = 'if data.values[0] > 1.5: return {"mse": float("nan"), "noise": 0.0, "n_empty": 0}'
+    path = write_study(tmp_path / "s", BEFORE_PLAIN=nan)
+    rewrite(path, "shared_streams", "max_failure_share=0.5,\n    shared_streams")
+    results = run_study(path, out=tmp_path, n_sim=50)
+    rows = results.performance
+    plain = rows[rows.method == "plain"]
+    assert (plain.n_failed > 0).any()
+    assert (plain.n_sim + plain.n_failed == 50).all()
+    assert (plain.groupby("condition_id").n_sim.nunique() == 1).all()
+    assert (rows[rows.method == "half"].n_failed == 0).all()
+    # The mean of noise, too, leaves out the replicates whose mse was not finite.
+    task_rows = failures_of(results.folder)
+    assert {(method, kind, text) for method, _, kind, text in task_rows} == {
+        ("plain", "NaN", "not finite: mse")
+    }
+    counted = {entry["condition_id"]: entry["count"] for entry in results.manifest["failures"]}
+    by_cell = plain[plain.n_failed > 0].groupby("condition_id").n_failed.first().to_dict()
+    assert counted == by_cell
+    # A pair counts only where both methods stand.
+    pairs = results.contrasts[results.contrasts.contrast == "methods"]
+    assert (pairs.n_sim == plain[plain.measure == "mse"].n_sim.to_numpy()).all()
+
+
+def test_three_of_fifty(tmp_path: Path) -> None:
+    failing = 'if round(rng.normal(), 9) in FATAL: raise ArithmeticError("x")'
+    path = write_study(tmp_path / "s", BEFORE_HALF=failing)
+    owners = {"n_obs": 50}
+    draws = {rep: stream(7, owners, rep, "method:half") for rep in range(50)}
+    fatal = {round(draws[rep].normal(), 9) for rep in (4, 17, 30)}
+    rewrite(path, "SHIFT = 0.3", f"SHIFT = 0.3\nFATAL = {fatal!r}")
+    with pytest.raises(FailureShareError, match=r"6\.0%") as caught:
+        run_study(path, out=tmp_path, n_sim=50)
+    rows = caught.value.results.performance
+    half = rows[(rows.method == "half") & (rows.n_obs == 50) & (rows.world == "a")]
+    assert set(half.n_sim) == {47}
+    assert set(half.n_failed) == {3}
+    # The first number decides on failure, the second is the measure.
+    noise = [draws[rep].normal(size=2)[1] for rep in range(50) if rep not in (4, 17, 30)]
+    row = half[half.measure == "noise"].iloc[0]
+    assert row.estimate == pytest.approx(np.mean(noise), rel=1e-12)
+    assert row.mcse == pytest.approx(np.std(noise, ddof=1) / np.sqrt(47), rel=1e-12)
+
+
+def test_a_failing_draw_fails_every_method(tmp_path: Path) -> None:
+    path = write_study(tmp_path / "s", BEFORE_DRAW='if rng.random() < 0.3: raise OSError("dry")')
+    with pytest.raises(FailureShareError):
+        run_study(path, out=tmp_path)
+    rows = failures_of(tmp_path / "toy")
+    assert rows
+    assert {kind for _, _, kind, _ in rows} == {"OSError"}
+    assert {text for *_, text in rows} == {"draw: dry"}
+    per_replicate = [method for method, *_ in rows]
+    assert per_replicate.count("plain") == per_replicate.count("half")
+
+
+@pytest.mark.parametrize(
+    ("returned", "named"),
+    [
+        ('return {"mse": 1.0, "n_empty": 0}', "declared but not returned: noise"),
+        (
+            'return {"mse": 1.0, "noise": 0.0, "n_empty": 0, "more": 1.0}',
+            "returned but not declared: more",
+        ),
+        ('return {"mse": "x", "noise": 0.0, "n_empty": 0}', "measure 'mse' must be a number"),
+        ('return {"mse": 1.0, "noise": 0.0, "n_empty": 0.5}', "count 'n_empty' must be whole"),
+        ("return None", "must return a mapping"),
+    ],
+)
+def test_undeclared_and_missing_measures_are_errors(
+    tmp_path: Path, returned: str, named: str
+) -> None:
+    path = write_study(tmp_path / "s", BEFORE_PLAIN=returned)
+    with pytest.raises(StudyError, match=named):
+        run_study(path, out=tmp_path)
+    assert not (tmp_path / "toy" / "performance.csv").exists()
+
+
+def test_warnings_are_counted_whatever_the_filters(tmp_path: Path) -> None:
+    # The test session turns warnings into errors; the replicates must stand all the same.
+    noisy = 'import warnings; warnings.warn("edge", UserWarning)'
+    results = run_study(write_study(tmp_path / "s", BEFORE_PLAIN=noisy), out=tmp_path)
+    assert (results.performance.n_failed == 0).all()
+    assert results.manifest["warnings"] == [
+        {"role": "plain", "category": "UserWarning", "count": 60}
+    ]
+
+
+def test_a_killed_worker_is_replaced(tmp_path: Path) -> None:
+    flag = tmp_path / "killed"
+    kill = (
+        f'flag = pathlib.Path({str(flag)!r})\n    if condition["n_obs"] == 100 and '
+        "not flag.exists() and flag.touch() is None: os.kill(os.getpid(), signal.SIGKILL)"
+    )
+    path = write_study(tmp_path / "s", BEFORE_PLAIN=kill)
+    run_study(path, out=tmp_path, workers=2, block_size=5)
+    assert flag.exists()
+    run_study(path, out=tmp_path / "calm")
+    assert snapshot(tmp_path / "toy") == snapshot(tmp_path / "calm" / "toy")
+
+
+def test_a_deadly_block_is_given_up_and_the_rest_kept(tmp_path: Path) -> None:
+    flag = tmp_path / "cured"
+    kill = (
+        f'if not pathlib.Path({str(flag)!r}).exists() and condition["n_obs"] == 100 and '
+        'condition["world"] == "b": os.kill(os.getpid(), signal.SIGKILL)'
+    )
+    path = write_study(tmp_path / "s", BEFORE_PLAIN=kill)
+    with pytest.raises(StudyError, match="10 replicates are missing"):
+        run_study(path, out=tmp_path, workers=2, block_size=10)
+    assert not (tmp_path / "toy" / "performance.csv").exists()
+    flag.touch()
+    rest = CountingExecutor()
+    run_study(path, out=tmp_path, executor=lambda: rest)
+    assert [rep for _, rep in rest.reps] == list(range(10))
+    run_study(path, out=tmp_path / "calm")
+    assert snapshot(tmp_path / "toy") == snapshot(tmp_path / "calm" / "toy")
+
+
+def test_workers_are_single_threaded_and_draw_nothing(tmp_path: Path) -> None:
+    look = (
+        "import sys, threadpoolctl; "
+        "assert 'matplotlib' not in sys.modules and 'pandas' not in sys.modules; "
+        "assert all(pool['num_threads'] == 1 for pool in threadpoolctl.threadpool_info()); "
+        "assert os.environ['OMP_NUM_THREADS'] == os.environ['NUMBA_NUM_THREADS'] == '1'"
+    )
+    before = dict(os.environ)
+    path = write_study(tmp_path / "s", BEFORE_PLAIN=look)
+    results = run_study(path, out=tmp_path, workers=2)
+    assert results.manifest["failures"] == []
+    assert dict(os.environ) == before
+
+
+def test_draw_and_specification_are_unchanged_by_a_run(tmp_path: Path) -> None:
+    study = load_study(write_study(tmp_path / "s"))
+    before = repr(study)
+    run_study(study, out=tmp_path)
+    assert repr(study) == before

@@ -1,0 +1,95 @@
+"""What makes numbers counts for a digest, and nothing else does."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+import nwsim
+from nwsim.study import load_study, sources
+from tests.study.toys import rewrite, write_study
+
+
+def digest_of(path: Path) -> str:
+    return sources.source_digests(load_study(path))["study_source"]
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ('"""Draw the data."""', '"""Another docstring."""'),
+        ("# BEFORE_DRAW", "# a comment"),
+        ("SIZES = (50, 100, 200)", "SIZES = (50, 100, 200, 400)"),
+        ("return -1.0", "return -0.8"),
+        ('label="Toy"', 'label="Renamed"'),
+        ("Profile(10, rule", "Profile(1 + 10, rule"),
+        ('Curve("local", "mse", "local_slope"), ', ""),
+        ("SHIFT = 0.3", "SHIFT   =  0.30"),
+        ("def theory(setting):", "def unused():\n    return 3\n\n\ndef theory(setting):"),
+    ],
+)
+def test_what_leaves_replicates_valid(tmp_path: Path, old: str, new: str) -> None:
+    path = write_study(tmp_path)
+    before = digest_of(path)
+    rewrite(path, old, new)
+    assert digest_of(path) == before
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("SHIFT = 0.3", "SHIFT = 0.31"),
+        ("rng.normal(SHIFT, 1.0", "rng.normal(SHIFT, 2.0"),
+        ("    values: object", "    values: object\n    more: int = 0"),
+        ('Method("half", half)', 'Method("half", plain)'),
+        ("METHODS = ", "for _ in range(3):\n    SHIFT += 1\nMETHODS = "),
+        ("import os\n", "import os.path as os\n"),
+    ],
+)
+def test_what_makes_other_numbers(tmp_path: Path, old: str, new: str) -> None:
+    # `os` is reached by no function unless a marker is replaced.
+    path = write_study(tmp_path, BEFORE_PLAIN="os.getpid()")
+    before = digest_of(path)
+    rewrite(path, old, new)
+    assert digest_of(path) != before
+
+
+def test_rooms_that_a_study_imports_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    root = tmp_path / "nwsim"
+    for name, text in {
+        "__init__.py": "",
+        "seeding.py": "A = 1",
+        "study/replicate.py": "from nwsim.seeding import A",
+        "study/store.py": "B = 1",
+        "dgp/__init__.py": "from nwsim.numerics.waves import C",
+        "dgp/registry.py": "D = 1",
+        "numerics/waves.py": "C = 1",
+        "smoothing/__init__.py": "E = 1",
+        "report/__init__.py": "F = 1",
+    }.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(text)
+    monkeypatch.setattr(nwsim, "__file__", str(root / "__init__.py"))
+    statements = ast.parse("from nwsim.dgp import make_world\nimport nwsim.report").body
+
+    def now() -> str:
+        return sources._package_digest(statements)
+
+    before = now()
+    for counted in ("seeding.py", "study/replicate.py", "dgp/registry.py", "numerics/waves.py"):
+        text = (root / counted).read_text()
+        (root / counted).write_text(f"{text}\nNEW = 2")
+        assert now() != before, counted
+        (root / counted).write_text(f'"""Only words."""\n\n{text}  # and a comment')
+        assert now() == before, counted
+    for other in ("study/store.py", "smoothing/__init__.py", "report/__init__.py"):
+        (root / other).write_text("NEW = 2")
+        assert now() == before, other
+
+
+def test_names_imported_from_the_package_lead_to_their_rooms() -> None:
+    root = Path(nwsim.__file__).parent
+    assert sources._rooms(ast.parse("from nwsim import fit_rate"), root) == {"inference"}
+    assert "dgp" in sources._rooms(ast.parse("import nwsim"), root)
