@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -56,9 +57,16 @@ def cells() -> list[dict[str, Any]]:
     return found
 
 
-def fake_results(seed: int = 1) -> FakeResults:
+def fake_results() -> FakeResults:
     """Return a full study: three methods, claims R1 and R2, local and tail slopes."""
-    rng = np.random.default_rng(seed)
+    performance, curves, claims = (frame.copy() for frame in fake_frames())
+    return FakeResults(performance=performance, curves=curves, claims=claims)
+
+
+@lru_cache(maxsize=1)
+def fake_frames() -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:
+    """Return the tables of performance, curves and claims."""
+    rng = np.random.default_rng(1)
     rows: list[dict[str, Any]] = []
     for cell in cells():
         bias_slope, variance_slope = exponents(
@@ -85,9 +93,7 @@ def fake_results(seed: int = 1) -> FakeResults:
                 for measure, (estimate, mcse) in values.items()
             ]
     performance = pd.DataFrame(rows)
-    return FakeResults(
-        performance=performance, curves=fake_curves(performance), claims=fake_claims(performance)
-    )
+    return performance, fake_curves(performance), fake_claims(performance)
 
 
 def _groups(performance: pd.DataFrame) -> Any:

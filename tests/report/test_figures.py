@@ -79,7 +79,7 @@ def lines(figure: Figure, panel: int = 0) -> list[list[float]]:
 
 
 BUILDERS = {
-    "risk": (rates.risk, {"where": PLAIN | {"dim": (1, 2), "alpha": (0.5, 1.0)}}),
+    "risk": (rates.risk, {"where": PLAIN | {"dim": (1, 2), "alpha": (0.25, 0.5, 1.0)}}),
     "parts": (rates.parts, {"where": PLAIN | {"dim": 1}}),
     "local_slopes": (rates.local_slopes, {"where": PLAIN | {"dim": 1, "alpha": (0.5, 1.0)}}),
     "boundary": (rates.boundary, {"where": {"kernel": "epanechnikov", "alpha": 2.0}}),
@@ -88,21 +88,20 @@ BUILDERS = {
 }
 
 
-@pytest.mark.parametrize("name", list(BUILDERS))
-def test_builders_draw_with_named_axes(name: str, results: FakeResults) -> None:
-    builder, options = BUILDERS[name]
-    figure = builder(results, **options)
+@pytest.fixture(scope="module", params=list(BUILDERS))
+def figure(request: pytest.FixtureRequest, results: FakeResults) -> Figure:
+    builder, options = BUILDERS[request.param]
+    return builder(results, **options)
+
+
+def test_builders_draw_with_named_axes(figure: Figure) -> None:
     assert isinstance(figure, Figure)
     assert any("number of observations" in text for text in texts(figure))
     assert any(axes.get_ylabel() for axes in figure.axes)
     assert not any("nothing to draw" in text for text in texts(figure))
 
 
-@pytest.mark.parametrize("name", list(BUILDERS))
-def test_no_label_leaves_the_page_or_covers_another(name: str, results: FakeResults) -> None:
-    builder, options = BUILDERS[name]
-    figure = builder(results, **options)
-    figure.draw_without_rendering()
+def test_no_label_leaves_the_page_or_covers_another(figure: Figure) -> None:
     page = figure.bbox
     boxes = [
         Text.get_window_extent(artist)
