@@ -83,6 +83,18 @@ def judge(claim: Claim, cells: Sequence[Cell], estimates: Estimates) -> list[Row
     return rows
 
 
+def expectations(claim: Claim, cells: Sequence[Cell]) -> list[tuple[str, float, float]]:
+    """Return (setting, theory, margin) of every setting of a claim, without any result."""
+    return [
+        (
+            setting_text(series.setting),
+            _value(claim, "theory", series.setting),
+            _value(claim, "margin", series.setting),
+        )
+        for series in series_over(cells, claim.over, claim.quantity, claim.where, claim.method)
+    ]
+
+
 def setting_text(setting: Mapping[str, Any]) -> str:
     """Return a setting as ``name=level`` pairs, sorted by name and joined by ``;``."""
     return ";".join(f"{name}={level_text(setting[name])}" for name in sorted(setting))

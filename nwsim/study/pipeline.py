@@ -8,23 +8,26 @@ import json
 import tempfile
 import time
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from nwsim._validation import check_integer
-from nwsim.exceptions import PrecisionWarning, StoreError, StudyError
+from nwsim.exceptions import NwsimError, PrecisionWarning, StoreError, StudyError
 from nwsim.seeding import digest
 from nwsim.study.cells import Cell, plan_cells, series_over
+from nwsim.study.claims import expectations
 from nwsim.study.executors import ExecutorFactory, local_executor, single_threaded
 from nwsim.study.loading import StudyLike, load_study
 from nwsim.study.progress import progress_bar
 from nwsim.study.provenance import identity_of, manifest_of, manifest_text, run_record
-from nwsim.study.replicate import Outcome, ReplicateTask
+from nwsim.study.replicate import Outcome, ReplicateTask, declared_outputs
 from nwsim.study.results import MANIFEST, Results, read_results, results_folder
 from nwsim.study.runner import Block, make_blocks, run_blocks
 from nwsim.study.specification import Study
 from nwsim.study.store import CHECKPOINT, Store, remove_checkpoint
+from nwsim.study.summarise import contrast_pairs, summarise
 from nwsim.study.tables import write_text
 
 
@@ -97,7 +100,7 @@ def run_study(
     check_integer("workers", workers, minimum=1)
     study = load_study(name_or_study, studies_dir)
     cells = plan_cells(study, profile, n_sim)
-    check_selections(study)
+    check_derived(study)
     folder = results_folder(study.name, profile, out)
     _check_writable(folder)
     if replace:
@@ -107,10 +110,12 @@ def run_study(
         computed = _compute(
             study, cells, store, executor or local_executor(workers), workers, block_size
         )
-        from nwsim.study.summarise import summarise
-
         summary = summarise(study, cells, store)
-        examples = {cell.condition_id: store.failure_messages(cell, 1) for cell in cells}
+        share, condition_id, method = summary.worst_failure
+        example = None
+        if share > study.max_failure_share:
+            worst = next(cell for cell in cells if cell.condition_id == condition_id)
+            example = store.first_failure(worst, method)
     manifest = manifest_of(study, profile, cells, n_sim, summary.failures, summary.cautions)
     record = run_record(started, time.perf_counter() - clock, workers, computed, profile)
     for name, text in summary.tables.items():
@@ -124,9 +129,8 @@ def run_study(
             PrecisionWarning,
             stacklevel=2,
         )
-    share, condition_id, method = summary.worst_failure
-    if share > study.max_failure_share:
-        _, rep, kind, message = examples[condition_id][0]
+    if example is not None:
+        rep, kind, message = example
         raise FailureShareError(
             f"{share:.1%} of the replicates of method {method!r} failed in condition "
             f"{condition_id}, more than max_failure_share allows "
@@ -168,27 +172,37 @@ def _compute(
     return missing
 
 
-def check_selections(study: Study) -> None:
-    """Raise unless every claim, curve and contrast selects something in the study.
+def check_derived(study: Study) -> None:
+    """Try every claim, curve and contrast on the study's conditions before any work.
 
-    A misspelt level in a filter would otherwise be a silently missing row.
+    Raises
+    ------
+    StudyError
+        If one selects no condition at all (a misspelt level in a filter would be a
+        silently missing row), or if a function of it fails.
     """
-    from nwsim.study.replicate import declared_outputs
-    from nwsim.study.summarise import contrast_pairs
-
     cells = tuple(
         Cell(digest(levels), levels, 1, declared_outputs(study.methods, study.measures, levels))
         for levels in study.conditions()
     )
-    selections = [
-        *((f"claim {c.id!r}", series_over(cells, c.over, c.quantity, c.where, c.method))
-          for c in study.claims),
-        *((f"curve {c.name!r}", series_over(cells, c.over, c.measure, c.where))
-          for c in study.curves),
-        *((f"contrast {c.name!r}", contrast_pairs(c, cells)) for c in study.contrasts),
-    ]  # fmt: skip
-    for what, selected in selections:
-        if next(iter(selected), None) is None:
+    trials: list[tuple[str, Callable[[], Iterable[Any]]]] = []
+    for claim in study.claims:
+        trials.append((f"claim {claim.id!r}", partial(expectations, claim, cells)))
+    for curve in study.curves:
+        along = partial(series_over, cells, curve.over, curve.measure, curve.where)
+        trials.append((f"curve {curve.name!r}", along))
+    for contrast in study.contrasts:
+        trials.append((f"contrast {contrast.name!r}", partial(contrast_pairs, contrast, cells)))
+    for what, select in trials:
+        try:
+            selected = list(select())
+        except NwsimError:
+            raise
+        except Exception as error:
+            raise StudyError(
+                f"study {study.name!r}: a function of {what} fails: {type(error).__name__}: {error}"
+            ) from error
+        if not selected:
             raise StudyError(f"study {study.name!r}: {what} selects no condition of the study")
 
 

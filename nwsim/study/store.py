@@ -7,9 +7,10 @@ one state of the sources; it is refused by name otherwise and never mixed.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import sqlite3
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -141,7 +142,7 @@ class Store:
                     "use --replace to start over"
                 )
         number = 1 + max((entry[0] for entry in stored.values()), default=0)
-        with _transaction(self._connection):
+        with self._transaction():
             for cell in cells:
                 if cell.condition_id in stored:
                     self._numbers[cell.condition_id] = stored[cell.condition_id][0]
@@ -176,7 +177,7 @@ class Store:
                 failures.append((number, method, outcome.rep, kind, message))
             for role, category in outcome.cautions:
                 cautions.append((number, role, outcome.rep, category))
-        with _transaction(self._connection):
+        with self._transaction():
             many = self._connection.executemany
             many("INSERT INTO replicates VALUES (?, ?)", [(number, o.rep) for o in outcomes])
             many("INSERT INTO scalars VALUES (?, ?, ?, ?, ?)", scalars)
@@ -215,13 +216,14 @@ class Store:
             found[method][rep] = kind
         return found
 
-    def failure_messages(self, cell: Cell, limit: int = 3) -> list[tuple[str, int, str, str]]:
-        """Return the first failures of a cell as (method, rep, type, message)."""
-        return self._connection.execute(
-            "SELECT method, rep, type, message FROM failures WHERE cell = ? AND rep < ? "
-            "ORDER BY rep, method LIMIT ?",
-            (*self._bounds(cell), limit),
-        ).fetchall()
+    def first_failure(self, cell: Cell, method: str) -> tuple[int, str, str] | None:
+        """Return the first failure of a method in a cell as (rep, type, message)."""
+        found: tuple[int, str, str] | None = self._connection.execute(
+            "SELECT rep, type, message FROM failures WHERE cell = ? AND rep < ? AND method = ? "
+            "ORDER BY rep LIMIT 1",
+            (*self._bounds(cell), method),
+        ).fetchone()
+        return found
 
     def cautions(self, cell: Cell) -> dict[tuple[str, str], int]:
         """Return the number of replicates that warned, by role and warning category."""
@@ -234,19 +236,25 @@ class Store:
             )
         }
 
+    @contextlib.contextmanager
+    def _transaction(self) -> Iterator[None]:
+        """Write all of it or nothing."""
+        try:
+            self._connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield
+            except BaseException:
+                self._connection.execute("ROLLBACK")
+                raise
+            self._connection.execute("COMMIT")
+        except sqlite3.Error as error:
+            raise StoreError(
+                f"cannot write the checkpoint {self.path}: {error}; "
+                "is the disk full, or another run in this folder?"
+            ) from None
+
     def _bounds(self, cell: Cell) -> tuple[int, int]:
         return self._numbers[cell.condition_id], cell.n_sim
-
-
-class _transaction:
-    def __init__(self, connection: sqlite3.Connection) -> None:
-        self.connection = connection
-
-    def __enter__(self) -> None:
-        self.connection.execute("BEGIN IMMEDIATE")
-
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        self.connection.execute("COMMIT" if kind is None else "ROLLBACK")
 
 
 def _create(path: Path, identity: Mapping[str, str]) -> None:

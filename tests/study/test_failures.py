@@ -169,7 +169,10 @@ def test_a_deadly_block_is_given_up_and_the_rest_kept(tmp_path: Path) -> None:
     assert snapshot(tmp_path / "toy") == snapshot(tmp_path / "calm" / "toy")
 
 
-def test_workers_are_single_threaded_and_draw_nothing(tmp_path: Path) -> None:
+def test_workers_are_single_threaded_and_draw_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OMP_NUM_THREADS", "4")
     look = (
         "import sys, threadpoolctl; "
         "assert 'matplotlib' not in sys.modules and 'pandas' not in sys.modules; "

@@ -2,17 +2,30 @@
 
 from __future__ import annotations
 
+import io
 import json
 import sqlite3
+import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
-from nwsim.exceptions import PrecisionWarning, StoreError, StudyError
+from nwsim.exceptions import NwsimError, PrecisionWarning, StoreError, StudyError
 from nwsim.seeding import digest, stream
-from nwsim.study import load_results, load_study, run_study
+from nwsim.study import (
+    Grid,
+    Measure,
+    Method,
+    Profile,
+    Study,
+    load_results,
+    load_study,
+    run_study,
+)
 from nwsim.study.comparing import differences, replay
+from nwsim.study.progress import progress_bar
 from nwsim.study.store import CHECKPOINT
 from tests.study.toys import (
     CountingExecutor,
@@ -300,3 +313,58 @@ def test_a_selection_of_nothing_is_an_error(toy: Path, tmp_path: Path) -> None:
     rewrite(toy, '"rate", method="plain"', '"rate", where=lambda c: c["world"] == "z"')
     with pytest.raises(StudyError, match="claim 'T1' selects no condition"):
         run_study(toy, out=tmp_path)
+
+
+@pytest.mark.parametrize("body", ['setting["nope"]', "float('nan')", "1 / 0"])
+def test_a_failing_theory_is_found_before_any_work(toy: Path, tmp_path: Path, body: str) -> None:
+    rewrite(toy, "return -1.0", f"return {body}")
+    counting = CountingExecutor()
+    with pytest.raises(NwsimError, match="claim 'T1'"):
+        run_study(toy, out=tmp_path, executor=lambda: counting)
+    assert not counting.reps
+
+
+def test_a_study_without_a_file(tmp_path: Path) -> None:
+    def build(scale: float) -> Study:
+        return Study(
+            name="handmade",
+            label="made by hand",
+            seed=3,
+            factors=Grid({"n_obs": (10, 20)}),  # type: ignore[arg-type]
+            draw=lambda condition, rng: scale * rng.normal(size=condition["n_obs"]),
+            methods=Method("mean", lambda condition, data, rng: {"mse": data.mean() ** 2}),  # type: ignore[arg-type]
+            measures=Measure("mse", "squared error"),  # type: ignore[arg-type]
+            profiles={"quick": Profile(5, rule="test")},
+        )
+
+    one = run_study(build(1.0), out=tmp_path / "one")
+    two = run_study(build(1.0), out=tmp_path / "two", workers=2, block_size=2)
+    assert snapshot(one.folder) == snapshot(two.folder)
+    assert len(one.claims) == len(one.curves) == len(one.contrasts) == 0
+    assert list(one.curves.columns)[:3] == ["study", "curve", "n_obs"]
+
+
+def test_another_run_in_the_same_folder_is_one_message(toy: Path, tmp_path: Path) -> None:
+    class Rival(CountingExecutor):
+        def submit(self, *args: Any, **kwargs: Any) -> Any:
+            if not self.reps:
+                self.reps.append(("", 0))
+                run_study(toy, out=tmp_path)
+            return super().submit(*args, **kwargs)
+
+    with pytest.raises(StoreError, match="another run in this folder"):
+        run_study(toy, out=tmp_path, executor=Rival)
+
+
+def test_progress_shows_an_eta_on_a_terminal_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    for stream_class, shown in ((Terminal, True), (io.StringIO, False)):
+        error = stream_class()
+        monkeypatch.setattr(sys, "stderr", error)
+        with progress_bar("toy", 60, 20) as advance:
+            advance(10)
+        assert ("30/60" in error.getvalue()) is shown
+        assert bool(error.getvalue()) is shown
