@@ -42,6 +42,7 @@ OUT_STACK = types.Array(types.float64, 3, "C")
 OUT_INDICES = types.Array(types.int64, 1, "C")
 OUT_MASK = types.Array(types.boolean, 2, "C")
 INTEGER, REAL, FLAG, NOTHING = types.int64, types.float64, types.boolean, types.void
+PAIR = types.UniTuple(types.float64, 2)
 
 # numba fills its settings in at run time, out of a type checker's sight.
 settings: Any = numba.config

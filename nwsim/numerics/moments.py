@@ -25,6 +25,7 @@ from nwsim.numerics._compile import (
     OUT_MATRIX,
     OUT_STACK,
     OUT_VECTOR,
+    PAIR,
     REAL,
     STRICT,
     VECTOR,
@@ -33,7 +34,7 @@ from nwsim.numerics._compile import (
 from nwsim.numerics.exponential import exp_nonpositive
 
 COMPACT, GAUSSIAN, LAPLACE = 0, 1, 2
-TILE = 256
+TILE = 512
 OUTSIDE = 2.0  # any squared distance above 1 marks a point outside a compact window
 
 
@@ -76,17 +77,18 @@ def kernel_values(family, power, exponent, coefficients, v, shift, width, out): 
         else:
             for i in range(width):
                 out[i] = 1.0 - v[i] * np.sqrt(v[i])
-        if exponent == 0:
+        if exponent == 1:
             for i in range(width):
-                out[i] = 1.0
+                out[i] = out[i] if v[i] <= 1.0 else 0.0
+        elif exponent == 0:
+            for i in range(width):
+                out[i] = 1.0 if v[i] <= 1.0 else 0.0
         elif exponent == 2:
             for i in range(width):
-                out[i] = out[i] * out[i]
-        elif exponent == 3:
+                out[i] = out[i] * out[i] if v[i] <= 1.0 else 0.0
+        else:
             for i in range(width):
-                out[i] = out[i] * out[i] * out[i]
-        for i in range(width):
-            out[i] = out[i] if v[i] <= 1.0 else 0.0
+                out[i] = out[i] * out[i] * out[i] if v[i] <= 1.0 else 0.0
     elif family == GAUSSIAN:
         for i in range(width):
             out[i] = exp_nonpositive(shift - 0.5 * v[i])
@@ -135,12 +137,23 @@ def inner(k, values, row, start, width):  # type: ignore[no-untyped-def]
     return s
 
 
-@compiled(REAL(VECTOR, VECTOR, INTEGER))
-def product(k, g, width):  # type: ignore[no-untyped-def]
-    """Return sum_i k_i g_i over the first ``width``."""
+@compiled(PAIR(VECTOR, MATRIX, INTEGER, INTEGER))
+def weight_and_first(k, values, start, width):  # type: ignore[no-untyped-def]
+    """Return sum_i k_i and sum_i k_i values[0, start + i] in one pass."""
+    s = 0.0
+    t = 0.0
+    for i in range(width):
+        s += k[i]
+        t += k[i] * values[0, start + i]
+    return s, t
+
+
+@compiled(REAL(VECTOR, VECTOR, INTEGER, INTEGER))
+def squared_inner(k, noise, start, width):  # type: ignore[no-untyped-def]
+    """Return sum_i k_i^2 noise[start + i]."""
     s = 0.0
     for i in range(width):
-        s += k[i] * g[i]
+        s += k[i] * k[i] * noise[start + i]
     return s
 
 
@@ -228,17 +241,23 @@ def moment_sums(  # type: ignore[no-untyped-def]
                     k[i] = k[i] * prior[start + i]
                 if start <= left_out < start + width:
                     k[left_out - start] = 0.0
-                gram[j, 0, 0] += total(k, width)
-                for c in range(n_values):
+                if n_values > 0:
+                    s, t = weight_and_first(k, values, start, width)
+                    gram[j, 0, 0] += s
+                    cross[j, 0, 0] += t
+                else:
+                    gram[j, 0, 0] += total(k, width)
+                for c in range(1, n_values):
                     cross[j, 0, c] += inner(k, values, c, start, width)
                 if with_absolute:
                     absolute[j] += absolute_total(k, width)
                 if with_noise:
-                    for i in range(width):
-                        k2[i] = k[i] * k[i] * noise[start + i]
-                    noise_gram[j, 0, 0] += total(k2, width)
+                    noise_gram[j, 0, 0] += squared_inner(k, noise, start, width)
                 if n_features == 1:
                     continue
+                if with_noise:
+                    for i in range(width):
+                        k2[i] = k[i] * k[i] * noise[start + i]
                 for a in range(d):
                     for i in range(width):
                         phi[a, i] = (X[a, start + i] - Q[j, a]) / bandwidth[a]

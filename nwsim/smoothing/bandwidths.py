@@ -25,9 +25,9 @@ from nwsim.smoothing.sums import WeightedSample
 SELECTORS = ("loo", "gcv", "aicc", "rot")
 USES_Y = ("loo", "gcv", "aicc")
 
-_GRID = 48
-_ZOOM = 9
-_BASINS = 3
+_GRID = 96
+_DIVISIONS = 6
+_NEAR = 0.05
 # The search starts at half the nearest-neighbour distance of the closest tenth of points.
 _NEAR_QUANTILE = 0.1
 
@@ -135,6 +135,9 @@ def criterion_function(
             return rss
         own = fit.solution[:, 0] * at_zero * prior[keep]
         trace = float(np.where(fit.empty, 0.0, own).sum())
+        # Signed weights can give a negative trace, which would reward a fit for nothing.
+        if trace <= 0.0:
+            return np.inf
         if method == "gcv":
             return rss / (1.0 - trace / n) ** 2 if trace < n else np.inf
         if trace + 2.0 >= n or rss <= 0.0:
@@ -163,7 +166,8 @@ def select_bandwidth(
         h = rule_of_thumb(X, sample.prior, sample.kernel)
         return BandwidthSelection(h, method, np.nan, None, (h, h), np.empty((0, 2)))
     low, high = search_range(varying, sample.kernel)
-    path, best = minimise(criterion_function(method, sample, X, y, degree), low, high)
+    criterion = criterion_function(method, sample, X, y, degree)
+    path, best = minimise(criterion, low, high, logarithmic=method == "aicc")
     if not np.isfinite(path[best, 1]):
         raise ParameterError(
             f"bandwidth={method!r} cannot be chosen: its criterion is not finite at any "
@@ -183,12 +187,22 @@ def select_bandwidth(
 
 
 def minimise(
-    criterion: Callable[[float], float], low: float, high: float
+    criterion: Callable[[float], float], low: float, high: float, logarithmic: bool = False
 ) -> tuple[FloatArray, int]:
-    """Minimise over [low, high] on a logarithmic grid, then twice finer in the best basins.
+    """Minimise over [low, high] by nested logarithmic grids.
 
     Criteria of compact kernels jump as points enter windows, so that a line search may
-    stop anywhere; nested grids do not.
+    stop anywhere. Here every interval of the first grid that comes within a twentieth of
+    the best value is divided, and then the neighbourhood of the best point once more.
+    (Signed local linear weights give a criterion with poles; between two grid points it
+    can be lower than anything found.)
+
+    Parameters
+    ----------
+    criterion : callable
+    low, high : float
+    logarithmic : bool
+        Whether the criterion is a logarithm, where a twentieth is a difference.
 
     Returns
     -------
@@ -197,22 +211,26 @@ def minimise(
     """
     tried: dict[float, float] = {}
 
-    def at(h: FloatArray) -> FloatArray:
-        for value in h:
-            if float(value) not in tried:
-                tried[float(value)] = criterion(float(value))
-        return np.array([tried[float(value)] for value in h])
+    def at(bandwidths: FloatArray) -> FloatArray:
+        for h in bandwidths.tolist():
+            if h not in tried:
+                tried[h] = criterion(h)
+        return np.array([tried[h] for h in bandwidths.tolist()])
 
     grid = np.geomspace(low, high, _GRID)
     scores = at(grid)
-    padded = np.concatenate([[np.inf], scores, [np.inf]])
-    basins = np.flatnonzero((scores <= padded[:-2]) & (scores <= padded[2:]))
-    for basin in basins[np.argsort(scores[basins], kind="stable")][:_BASINS]:
-        left, right = grid[max(basin - 1, 0)], grid[min(basin + 1, _GRID - 1)]
-        for _ in range(2):
-            fine = np.geomspace(left, right, _ZOOM)
-            centre = int(np.argmin(at(fine)))
-            left, right = fine[max(centre - 1, 0)], fine[min(centre + 1, _ZOOM - 1)]
+    least = scores.min()
+    near = least + _NEAR * (1.0 if logarithmic else abs(least))
+    close = np.flatnonzero(np.minimum(scores[:-1], scores[1:]) <= near)
+    for left in close:
+        at(np.geomspace(grid[left], grid[left + 1], _DIVISIONS + 1))
     path = np.array(sorted(tried.items()))
-    best = path.shape[0] - 1 - int(np.argmin(path[::-1, 1]))
-    return path, best
+    best = _last_least(path)
+    left, right = path[max(best - 1, 0), 0], path[min(best + 1, len(path) - 1), 0]
+    at(np.geomspace(left, right, 2 * _DIVISIONS + 1))
+    path = np.array(sorted(tried.items()))
+    return path, _last_least(path)
+
+
+def _last_least(path: FloatArray) -> int:
+    return path.shape[0] - 1 - int(np.argmin(path[::-1, 1]))

@@ -15,6 +15,8 @@ EMPTY_WINDOW_POLICIES = ("nan", "zero", "nearest", "mean", "raise")
 # A local linear system counts as singular below this reciprocal condition number (after
 # scaling its diagonal to one): the slope would carry no correct digit worth having.
 _SINGULAR = 1e-10
+# Signed weights cancel in the system as they do in the denominator: same caution there.
+_SINGULAR_SIGNED = 1e-3
 _CHUNK_BYTES = 2**24
 
 
@@ -57,7 +59,8 @@ def local_fit(sums: MomentSums, signed: bool) -> LocalFit:
         scale = np.where(scale > 0.0, scale, 1.0)
         scaled = gram / (scale[:, :, None] * scale[:, None, :])
         values = np.abs(np.linalg.eigvalsh(scaled))
-        regular = values.min(axis=1) > _SINGULAR * values.max(axis=1)
+        least = _SINGULAR_SIGNED if signed else _SINGULAR
+        regular = values.min(axis=1) > least * values.max(axis=1)
         singular[usable[~regular]] = True
         first = np.zeros((int(regular.sum()), features, 1))
         first[:, 0, 0] = 1.0 / scale[regular, 0]

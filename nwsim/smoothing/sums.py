@@ -157,9 +157,10 @@ class WeightedSample:
         queries = np.ascontiguousarray(Q[rows])
         ranges = self.layout.ranges(queries, self._reach())
         out = [
-            np.zeros_like(array[rows])
-            for array in (result.gram, result.noise_gram, result.cross, result.absolute)
+            np.zeros_like(array[rows]) for array in (result.gram, result.noise_gram, result.cross)
         ]
+        # Without negative weights the absolute sum is the sum, and the loop skips it.
+        out.append(np.zeros(queries.shape[0] if self.kernel.signed else 0))
         moment_sums(
             self.layout.X,
             queries,
@@ -173,6 +174,8 @@ class WeightedSample:
             -result.log_scale[rows],
             *out,
         )
+        if not self.kernel.signed:
+            out[3] = out[0][:, 0, 0]
         for array, part in zip(
             (result.gram, result.noise_gram, result.cross, result.absolute), out, strict=True
         ):
