@@ -1,7 +1,7 @@
 """Kernels: one record each, and their registry.
 
 A kernel is a radial function K(u) of |u|, u in R^d, of one of three families (see
-:mod:`nwsim.numerics.moments`) times a polynomial in |u|^2. The scale of K cancels in
+:mod:`nwsim.numerics.tiles`) times a polynomial in |u|^2. The scale of K cancels in
 every smoother, so records carry no unit mass; moment constants are those of the
 normalised kernel. Formulas: Wand & Jones (1995), "Kernel Smoothing", sections 2.5-2.7.
 """
@@ -19,7 +19,7 @@ from nwsim._typing import ArrayLike, FloatArray
 from nwsim._validation import check_integer
 from nwsim.exceptions import ParameterError
 
-# Codes of nwsim.numerics.moments, restated so that asking for a kernel's constants does
+# Codes of nwsim.numerics.tiles, restated so that asking for a kernel's constants does
 # not compile anything; a test holds them equal.
 FAMILIES = {"compact": 0, "gaussian": 1, "laplace": 2}
 

@@ -16,11 +16,13 @@ def check_study(study: Study) -> None:
     for field in ("factors", "methods", "measures"):
         if not getattr(study, field):
             raise ParameterError(f"{field} must hold at least one entry")
-    for field, attribute in (
-        ("methods", "name"), ("measures", "name"), ("claims", "id"), ("curves", "name"),
-        ("contrasts", "name"), ("figures", "name"),
-    ):  # fmt: skip
-        _check_distinct(field, [getattr(item, attribute) for item in getattr(study, field)])
+    for field in ("methods", "measures", "contrasts", "figures"):
+        _check_distinct(field, [item.name for item in getattr(study, field)])
+    # One claim may be tested on several quantities, one curve drawn for several measures.
+    _check_distinct(
+        "claims", [f"{c.id} {c.quantity} {c.method or '(any method)'}" for c in study.claims]
+    )
+    _check_distinct("curves", [f"{c.name} {c.measure}" for c in study.curves])
     _check_distinct("shared_streams", list(study.shared_streams))
     _check_grids(study)
     factors = tuple(study.levels)

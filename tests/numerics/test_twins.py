@@ -5,16 +5,16 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from nwsim.numerics import cells, moments
+from nwsim.numerics import cells, moments, tiles
 from nwsim.numerics.exponential import LOWEST, exp_nonpositive
 from nwsim.smoothing.kernels import FAMILIES, get_kernel, kernel_names
 
 
 def test_family_codes_agree():
     assert FAMILIES == {
-        "compact": moments.COMPACT,
-        "gaussian": moments.GAUSSIAN,
-        "laplace": moments.LAPLACE,
+        "compact": tiles.COMPACT,
+        "gaussian": tiles.GAUSSIAN,
+        "laplace": tiles.LAPLACE,
     }
 
 
