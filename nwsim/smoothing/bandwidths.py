@@ -11,15 +11,16 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from scipy.spatial import cKDTree
 
-from nwsim._typing import FloatArray
+from nwsim._typing import ArrayLike, FloatArray
 from nwsim.exceptions import ParameterError, PrecisionWarning
-from nwsim.smoothing.fits import local_fit
+from nwsim.smoothing.engines import lay_out
 from nwsim.smoothing.kernels import Kernel, get_kernel
+from nwsim.smoothing.paths import PathProblem, path_fits
 from nwsim.smoothing.sums import WeightedSample
 
 SELECTORS = ("loo", "gcv", "aicc", "rot")
@@ -28,6 +29,7 @@ USES_Y = ("loo", "gcv", "aicc")
 _GRID = 96
 _DIVISIONS = 6
 _NEAR = 0.05
+_INTERPOLATES = 1e-10
 # The search starts at half the nearest-neighbour distance of the closest tenth of points.
 _NEAR_QUANTILE = 0.1
 
@@ -99,8 +101,8 @@ def search_range(X: FloatArray, kernel: Kernel) -> tuple[float, float]:
 
 def criterion_function(
     method: str, sample: WeightedSample, X: FloatArray, y: FloatArray, degree: int
-) -> Callable[[float], float]:
-    """Return the criterion as a function of a scalar bandwidth.
+) -> Callable[[ArrayLike], FloatArray]:
+    """Return the criterion as a function of an array of scalar bandwidths.
 
     Parameters
     ----------
@@ -113,38 +115,66 @@ def criterion_function(
     -----
     An observation that no other supports is scored against the mean of y. Errors are
     averaged with the prior weights, and over the columns of y.
-    """
-    prior = sample.prior
-    keep = np.flatnonzero(prior > 0.0)
-    queries = np.ascontiguousarray(X[keep])
-    share = prior[keep] / prior.sum()
-    mean_y = prior @ y / prior.sum()
-    at_zero = float(sample.kernel(0.0, X.shape[1]))
-    values = np.ascontiguousarray(y.T)
-    n = keep.size
-    signed = sample.kernel.signed
 
-    def criterion(h: float) -> float:
-        at_h = replace(sample, bandwidth=np.full(X.shape[1], h))
-        exclude = keep if method == "loo" else None
-        sums = at_h.sums(queries, values, degree=degree, exclude=exclude)
-        fit = local_fit(sums, signed)
-        mean = np.where(fit.empty[:, None], mean_y, fit.mean)
-        rss = float(np.mean((y[keep] - mean) ** 2, axis=1) @ share)
-        if method == "loo":
-            return rss
-        own = fit.solution[:, 0] * at_zero * prior[keep]
-        trace = float(np.where(fit.empty, 0.0, own).sum())
-        # Signed weights can give a negative trace, which would reward a fit for nothing.
-        if trace <= 0.0:
-            return np.inf
-        if method == "gcv":
-            return rss / (1.0 - trace / n) ** 2 if trace < n else np.inf
-        if trace + 2.0 >= n or rss <= 0.0:
-            return np.inf
-        return float(np.log(rss) + 1.0 + 2.0 * (trace + 1.0) / (n - trace - 2.0))
+    A path of bandwidths costs little more than its widest one, so ask for many at once
+    (see :mod:`nwsim.smoothing.paths`). In the last digits a value depends on which others
+    are asked for with it.
+    """
+    problem, share = _path_problem(sample, X, y, degree, leave_out=method == "loo")
+    targets = problem.values.T
+    at_zero = float(sample.kernel(0.0, X.shape[1]))
+    own_weight = at_zero * problem.sample.prior
+    n = share.size
+
+    def criterion(bandwidths: ArrayLike) -> FloatArray:
+        h = np.asarray(bandwidths, dtype=float)
+        ascending, inverse = np.unique(h.ravel(), return_inverse=True)
+        rss, trace = np.zeros(ascending.size), np.zeros(ascending.size)
+        for at, points, mean, solution in path_fits(problem, ascending):
+            empty = np.isnan(solution)
+            error = targets[points] - np.where(empty[:, :, None], 0.0, mean)
+            rss[at] += np.mean(error * error, axis=2) @ share[points]
+            trace[at] += np.where(empty, 0.0, solution) @ own_weight[points]
+        score = rss if method == "loo" else _penalised(method, rss, trace, n)
+        return score[inverse].reshape(h.shape)
 
     return criterion
+
+
+def _path_problem(
+    sample: WeightedSample, X: FloatArray, y: FloatArray, degree: int, leave_out: bool
+) -> tuple[PathProblem, FloatArray]:
+    """Return the fits to be made and each observation's share of the prior weight.
+
+    Observations of no weight are left out, and the mean of y is taken off, which costs
+    sums of y fewer digits.
+    """
+    keep = np.flatnonzero(sample.prior > 0.0)
+    inputs, prior = X[keep], sample.prior[keep]
+    share = prior / prior.sum()
+    centred = y[keep] - share @ y[keep]
+    # On the line, points in order serve every kernel.
+    layout = lay_out(inputs, "window" if X.shape[1] == 1 else sample.layout.engine)
+    kept = WeightedSample(layout, sample.kernel, sample.bandwidth, layout.arrange(prior))
+    problem = PathProblem(kept, layout.arrange(centred.T), degree, leave_out)
+    return problem, layout.arrange(share)
+
+
+def _penalised(method: str, rss: FloatArray, trace: FloatArray, n: int) -> FloatArray:
+    """Return GCV or AICc, infinite where it means nothing.
+
+    Signed weights can give a negative trace, which would reward a fit for nothing. The
+    GCV of a fit that interpolates is 0 / 0, however it is rounded.
+    """
+    score = np.full(rss.shape, np.inf)
+    if method == "gcv":
+        fine = (trace > 0.0) & (n - trace > _INTERPOLATES * n)
+        score[fine] = rss[fine] / (1.0 - trace[fine] / n) ** 2
+    else:
+        fine = (trace > 0.0) & (trace + 2.0 < n) & (rss > 0.0)
+        t = trace[fine]
+        score[fine] = np.log(rss[fine]) + 1.0 + 2.0 * (t + 1.0) / (n - t - 2.0)
+    return score
 
 
 def select_bandwidth(
@@ -173,6 +203,8 @@ def select_bandwidth(
             f"bandwidth={method!r} cannot be chosen: its criterion is not finite at any "
             "bandwidth (too few observations); give a number"
         )
+    # On its own, so that the value reported does not depend on what else was tried.
+    path[best, 1] = criterion(path[best, 0])
     at_edge = {0: "lower", len(path) - 1: "upper"}.get(best)
     if at_edge is not None:
         warnings.warn(
@@ -187,7 +219,10 @@ def select_bandwidth(
 
 
 def minimise(
-    criterion: Callable[[float], float], low: float, high: float, logarithmic: bool = False
+    criterion: Callable[[FloatArray], FloatArray],
+    low: float,
+    high: float,
+    logarithmic: bool = False,
 ) -> tuple[FloatArray, int]:
     """Minimise over [low, high] by nested logarithmic grids.
 
@@ -200,6 +235,7 @@ def minimise(
     Parameters
     ----------
     criterion : callable
+        Of an array of bandwidths.
     low, high : float
     logarithmic : bool
         Whether the criterion is a logarithm, where a twentieth is a difference.
@@ -209,27 +245,27 @@ def minimise(
     path : (k, 2) bandwidths tried, ascending, with their criterion
     best : int, row of the least value; of equal ones the largest bandwidth
     """
-    tried: dict[float, float] = {}
-
-    def at(bandwidths: FloatArray) -> FloatArray:
-        for h in bandwidths.tolist():
-            if h not in tried:
-                tried[h] = criterion(h)
-        return np.array([tried[h] for h in bandwidths.tolist()])
-
     grid = np.geomspace(low, high, _GRID)
-    scores = at(grid)
-    least = scores.min()
+    path = np.column_stack([grid, criterion(grid)])
+    least = path[:, 1].min()
     near = least + _NEAR * (1.0 if logarithmic else abs(least))
-    close = np.flatnonzero(np.minimum(scores[:-1], scores[1:]) <= near)
-    for left in close:
-        at(np.geomspace(grid[left], grid[left + 1], _DIVISIONS + 1))
-    path = np.array(sorted(tried.items()))
+    close = np.flatnonzero(np.minimum(path[:-1, 1], path[1:, 1]) <= near)
+    path = _extended(
+        path, criterion, [np.geomspace(grid[i], grid[i + 1], _DIVISIONS + 1) for i in close]
+    )
     best = _last_least(path)
     left, right = path[max(best - 1, 0), 0], path[min(best + 1, len(path) - 1), 0]
-    at(np.geomspace(left, right, 2 * _DIVISIONS + 1))
-    path = np.array(sorted(tried.items()))
+    path = _extended(path, criterion, [np.geomspace(left, right, 2 * _DIVISIONS + 1)])
     return path, _last_least(path)
+
+
+def _extended(
+    path: FloatArray, criterion: Callable[[FloatArray], FloatArray], grids: list[FloatArray]
+) -> FloatArray:
+    """Return the path with the criterion at those bandwidths of the grids it has not."""
+    new = np.setdiff1d(np.concatenate([path[:0, 0], *grids]), path[:, 0])
+    longer = np.vstack([path, np.column_stack([new, criterion(new)])]) if new.size else path
+    return longer[np.argsort(longer[:, 0])]
 
 
 def _last_least(path: FloatArray) -> int:
