@@ -270,9 +270,9 @@ def ball_path(  # type: ignore[no-untyped-def]
                     for i in range(width):
                         u = q - x[i]
                         v[i] = v[i] + u * u
+                mass = prior[start : start + width]
+                y = values[0, start : start + width]
                 for i in range(width):
-                    if leave_out and start + i == own:
-                        continue
                     squared = v[i]
                     place = min(max(table_place(squared) - lowest, 0), table.shape[0] - 1)
                     b = table[place]
@@ -280,15 +280,18 @@ def ball_path(  # type: ignore[no-untyped-def]
                         if squared <= maybe[b] and inside(X, start + i, own, bandwidths[b]):
                             break
                         b += 1
+                    if leave_out and start + i == own:
+                        b = n_bandwidths
                     w = squared * per_square[b]
                     if step == 1:
                         w = np.sqrt(w)
                     elif step == 3:
                         w = w * np.sqrt(w)
-                    g = prior[start + i]
+                    g = mass[i]
                     for k in range(n_powers):
                         entering[b, k, 0] += g
-                        for c in range(n_values):
+                        entering[b, k, 1] += g * y[i]
+                        for c in range(1, n_values):
                             entering[b, k, c + 1] += g * values[c, start + i]
                         g = g * w
         read_off(entering, shrinkage, coefficients, j, weight, cross, bound)

@@ -10,6 +10,7 @@ compact kernel     1          pairs added once for all bandwidths, along the lin
 compact kernel     any        pairs added once for all bandwidths, binned by distance
 Gaussian           1          Fourier series for wide bandwidths, windows for narrow
 Laplace            1          recursions along the line
+both               over 1     sums over effective windows, bandwidth by bandwidth
 anything else      any        moment sums bandwidth by bandwidth
 =================  =========  ========================================================
 
@@ -24,8 +25,10 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
+from scipy.spatial import cKDTree
 
 from nwsim._typing import BoolArray, FloatArray, IntArray
+from nwsim.smoothing.engines import lay_out
 from nwsim.smoothing.fits import local_fit
 from nwsim.smoothing.kernels import FAMILIES, Kernel
 from nwsim.smoothing.sums import WeightedSample
@@ -36,8 +39,6 @@ _CANCELLED = 1e-3
 _BLOCK_BYTES = 2**25
 # exp(-40) is 4e-18: terms this far below the largest are left out.
 _NEGLIGIBLE = 40.0
-# Where windows and Fourier series cost the same: span / h = 4 sqrt(n) (measured).
-_FOURIER_REACH = 4.0
 _ULPS = 8 * np.finfo(float).eps
 
 
@@ -98,10 +99,11 @@ def path_fits(problem: PathProblem, bandwidths: FloatArray) -> Iterator[PathFit]
     if problem.degree == 0 and len(problem.values) and X.shape[1] > 1:
         if kernel.family == "compact":
             return _compact(problem, bandwidths, on_sorted_line)
-        if kernel.family == "gaussian" and plain and on_sorted_line:
-            return _gaussian(problem, bandwidths)
-        if kernel.family == "laplace" and plain and on_sorted_line:
-            return _laplace(problem, bandwidths)
+        if plain and on_sorted_line:
+            exponential = _gaussian if kernel.family == "gaussian" else _laplace
+            return exponential(problem, bandwidths)
+        if plain:
+            return _by_windows(problem, bandwidths)
     return _one_by_one(problem, bandwidths)
 
 
@@ -193,52 +195,59 @@ def _laplace(problem: PathProblem, bandwidths: FloatArray) -> Iterator[PathFit]:
         )
         # Nothing cancels here, but what underflowed is lost.
         doubtful = weight <= 1e-100 * total
-        mean, solution = _settled(widths, 0, weight, cross, doubtful, _line_windows(problem))
+        mean, solution = _settled(widths, 0, weight, cross, doubtful, _effective_windows(problem))
         yield PathFit(some, slice(None), mean, solution)
 
 
-def _line_windows(problem: PathProblem) -> Direct:
-    """Return direct sums of an exponential kernel over its effective windows on the line.
+def _by_windows(problem: PathProblem, bandwidths: FloatArray) -> Iterator[PathFit]:
+    windows = _effective_windows(problem)
+    everyone = np.arange(problem.sample.prior.size)
+    for b, h in enumerate(bandwidths.tolist()):
+        mean, solution = windows(h, everyone)
+        yield PathFit(slice(b, b + 1), slice(None), mean[None], solution[None])
+
+
+def _effective_windows(problem: PathProblem) -> Direct:
+    """Return direct sums of an exponential kernel over what is not negligible.
 
     The exponent is shifted by that of the nearest point, as in log-sum-exp, and terms
-    exp(-40) below that point's are left out.
+    exp(-40) below that point's are left out, whatever their prior weights.
     """
     from nwsim.numerics.moments import moment_sums
 
-    sample, values, leave_out = problem.sample, problem.values, problem.leave_out
-    x, gaussian = sample.layout.X[0], sample.kernel.family == "gaussian"
-    p = values.shape[0]
-    padded = np.concatenate([[-np.inf], x, [np.inf]])
+    kernel, X = problem.sample.kernel, problem.sample.layout.X
+    d, n = X.shape
+    # Distances from each point to the nearest that counts for it.
+    gaps = np.zeros(n)
+    if problem.leave_out:
+        gaps = np.asarray(cKDTree(X.T).query(X.T, k=2)[0])[:, 1]
+    layout = lay_out(X.T, {1: "window", 2: "cells", 3: "cells"}.get(d, "direct"))
+    whole = lay_out(X.T, "direct")
+    half_span = 0.5 * np.ptp(X, axis=1).max()
+    prior, values = problem.sample.prior, problem.values
+    depth = _NEGLIGIBLE + np.log(prior.max()) - np.log(prior.min())
 
-    def direct(h: float, points: IntArray) -> tuple[FloatArray, FloatArray]:
-        q, m = x[points], points.size
-        nearest = np.zeros(m)
-        if leave_out:
-            # The arithmetic of squared_distances, so that the nearest's exponent is 0.
-            nearest = np.minimum((q - padded[points]) / h, (padded[points + 2] - q) / h)
-        squared = nearest * nearest
-        if gaussian:
-            reach, shift = h * np.sqrt(squared + 2 * _NEGLIGIBLE), squared / 2
-        else:
-            reach, shift = h * (nearest + _NEGLIGIBLE), np.sqrt(squared)
-        reach += _ULPS * (np.abs(q) + reach)
-        weight, cross = np.zeros((m, 1, 1)), np.zeros((m, 1, p))
+    def add(h: float, points: IntArray, reach: float) -> tuple[FloatArray, FloatArray]:
+        # Where most points are within reach, one run of them all is summed faster.
+        where = layout if reach < half_span else whole
+        Q = np.ascontiguousarray(X.T[points])
+        v = (gaps[points] / h) ** 2
+        m = points.size
+        weight, cross = np.zeros((m, 1, 1)), np.zeros((m, 1, values.shape[0]))
         moment_sums(
-            sample.layout.X,
-            q[:, None],
-            np.array([h]),
-            FAMILIES[sample.kernel.family],
-            sample.kernel.power,
-            sample.kernel.exponent,
+            where.X,
+            Q,
+            np.full(d, h),
+            FAMILIES[kernel.family],
+            kernel.power,
+            kernel.exponent,
             np.ones(1),
-            sample.prior,
-            values,
+            where.arrange(prior),
+            where.arrange(values),
             np.empty(0),
-            np.arange(m + 1),
-            np.searchsorted(x, q - reach, side="left"),
-            np.searchsorted(x, q + reach, side="right"),
-            points if leave_out else np.full(m, -1),
-            shift,
+            *where.ranges(Q, np.full(d, reach)),
+            where.positions()[points] if problem.leave_out else np.full(m, -1),
+            v / 2 if kernel.family == "gaussian" else np.sqrt(v),
             weight,
             np.zeros((m, 1, 1)),
             cross,
@@ -247,18 +256,35 @@ def _line_windows(problem: PathProblem) -> Direct:
         solution = 1.0 / weight[:, 0, 0]
         return cross[:, 0, :] * solution[:, None], solution
 
+    def direct(h: float, points: IntArray) -> tuple[FloatArray, FloatArray]:
+        gap = gaps[points]
+        if kernel.family == "gaussian":
+            reach = np.hypot(gap, np.sqrt(2.0 * depth) * h)
+        else:
+            reach = gap + depth * h
+        mean, solution = np.empty((points.size, values.shape[0])), np.empty(points.size)
+        # Points of similar reach together, by factors of 1.5.
+        group = np.floor(np.log(reach / reach.min()) / np.log(1.5)).astype(np.int64)
+        for g in np.unique(group):
+            some = np.flatnonzero(group == g)
+            widest = float(reach[some].max()) * (1.0 + _ULPS)
+            mean[some], solution[some] = add(h, points[some], widest)
+        return mean, solution
+
     return direct
 
 
 def _gaussian(problem: PathProblem, bandwidths: FloatArray) -> Iterator[PathFit]:
     x = problem.sample.layout.X[0]
-    windows = _line_windows(problem)
+    windows = _effective_windows(problem)
     span = x[-1] - x[0]
-    n_narrow = int(np.searchsorted(bandwidths, span / (_FOURIER_REACH * np.sqrt(x.size))))
-    everyone = np.arange(x.size)
-    for b in range(n_narrow):
-        mean, solution = windows(float(bandwidths[b]), everyone)
-        yield PathFit(slice(b, b + 1), slice(None), mean[None], solution[None])
+    # Term by term both cost the same, so the shorter sum is taken.
+    far = np.sqrt(2.0 * _NEGLIGIBLE) * bandwidths
+    probes = x[:: max(1, x.size // 100), None]
+    within = np.searchsorted(x, probes + far) - np.searchsorted(x, probes - far)
+    terms = (far / bandwidths) * (span + far) / (2.0 * np.pi * bandwidths)
+    n_narrow = int(np.sum(terms > within.mean(axis=0)))
+    yield from _by_windows(problem, bandwidths[:n_narrow])
     # By octaves, as a series has the period of its widest and the terms of its narrowest.
     start = n_narrow
     while start < bandwidths.size:
