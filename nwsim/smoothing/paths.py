@@ -7,14 +7,15 @@ The criteria of bandwidth selection ask for some two hundred bandwidths of one s
 fit                dimension  route
 =================  =========  ========================================================
 compact kernel     1          pairs added once for all bandwidths, along the line
-compact kernel     any        pairs added once for all bandwidths, binned by distance
+compact kernel     over 1     pairs added once for all bandwidths, binned by distance
 Gaussian           1          Fourier series for wide bandwidths, windows for narrow
 Laplace            1          recursions along the line
 both               over 1     sums over effective windows, bandwidth by bandwidth
 anything else      any        moment sums bandwidth by bandwidth
 =================  =========  ========================================================
 
-All add the same terms in another order. Where a sum comes out small beside the terms it
+Named kernels are those without a polynomial factor, in local constant fits; compact ones
+may have one. All routes agree to rounding. Where a sum comes out small beside the terms it
 was made of, so that rounding would show, that window is summed directly.
 """
 
@@ -176,7 +177,8 @@ def _compact(
             queries = np.ascontiguousarray(X.T[points])
             ranges = layout.ranges(queries, np.full(X.shape[0], bandwidths[-1]))
             ball_path(scaled, sample.prior, values, *how, *ranges, weight, cross, bound)
-        doubtful = (np.abs(weight) <= _CANCELLED * bound) & (bound > 0.0)
+        size = np.abs(weight) if sample.kernel.signed else weight
+        doubtful = (size <= _CANCELLED * bound) & (bound > 0.0)
         mean, solution = _settled(bandwidths, points.start, weight, cross, doubtful, problem.direct)
         yield PathFit(slice(None), points, mean, solution)
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from nwsim import LocalLinear, NadarayaWatson
 from nwsim.exceptions import ParameterError, PrecisionWarning
-from nwsim.smoothing import bandwidths, get_kernel, kernel_names, paths
+from nwsim.smoothing import Kernel, bandwidths, get_kernel, kernel_names, paths
 from nwsim.smoothing.bandwidths import criterion_function, minimise
 from nwsim.smoothing.engines import choose_engine, lay_out
 from nwsim.smoothing.sums import WeightedSample
@@ -319,3 +319,14 @@ def test_a_fit_that_interpolates_has_no_gcv():
     criterion = criterion_function("gcv", sample, X[order], y[order], 0)
     assert np.all(np.isinf(criterion([1e-9, 1e-8])))
     assert np.isfinite(criterion(0.2))
+
+
+def test_a_kernel_that_dips_below_zero_unannounced_has_the_same_empty_windows():
+    # Of order 2 by its record, so that a sum at or below zero makes a window empty.
+    dip = Kernel("dip", "dip", "compact", "test", coefficients=lambda dim: (1.0, -3.0))
+    X, y = _data(13, 60)
+    problem = _problem(X, y[:, None], np.ones(60), dip, True)
+    h = np.geomspace(1e-3, 2.0, 40)
+    _assert_same_fits(problem, h)
+    lone = next(paths.path_fits(problem, h)).solution
+    assert 0 < np.isnan(lone[10:]).sum() < lone[10:].size
