@@ -17,6 +17,7 @@ Z95 = NormalDist().inv_cdf(0.975)
 
 # Wide and pale, below the data: it stays visible where estimates lie on top of it.
 STATED: dict[str, Any] = {"lw": 4.0, "alpha": 0.28, "zorder": 1.5, "solid_capstyle": "butt"}
+PRINTED: dict[str, Any] = {"lw": 1.0, "ls": (0, (1.2, 1.4)), "zorder": 1.6}
 
 
 def exponent_text(value: float) -> str:
@@ -41,10 +42,13 @@ def draw_line(
     x: str = "n_obs",
     *,
     hollow: bool = False,
+    joined: bool = True,
     shift: float = 1.0,
     log: bool = True,
 ) -> tuple[float, float] | None:
     """Draw estimates with 95% Monte Carlo intervals; return the last point drawn.
+
+    Points that are not ``joined`` are still linked by a hair line, below all intervals.
 
     On a logarithmic axis an estimate that is not positive (a corrected squared bias may be
     negative) is drawn as an arrow that hangs from the upper end of its interval.
@@ -64,9 +68,11 @@ def draw_line(
             marker=look.marker,
             mfc="white" if hollow else look.color,
             mew=0.8,
-            elinewidth=0.8,
-            ls="-" if not hollow else (0, (4, 1.2)),
+            elinewidth=0.8 if joined else 1.1,
+            ls="none" if not joined else (0, (4, 1.2)) if hollow else "-",
         )
+        if not joined:
+            axes.plot(at[shown], y[shown], color=look.color, lw=0.5, alpha=0.45, zorder=1.8)
         last = int(np.flatnonzero(shown)[-1])
         lines_end = (float(at[last]), float(y[last]))
     hanging = np.isfinite(y) & ~shown & (y + half > 0)
@@ -89,15 +95,27 @@ def draw_line(
     return lines_end
 
 
-def draw_slope(axes: Axes, rows: pd.DataFrame, slope: float, color: str, x: str = "n_obs") -> None:
-    """Draw the power law ``x**slope`` through the centre of the larger half of the points."""
+def draw_slope(
+    axes: Axes,
+    rows: pd.DataFrame,
+    slope: float,
+    color: str,
+    x: str = "n_obs",
+    *,
+    printed: bool = False,
+) -> None:
+    """Draw the power law ``x**slope`` over the range of two or more points.
+
+    It goes through the centre of the larger half of the points; one that is ``printed``
+    somewhere and meant to be compared starts with the first point.
+    """
     at = rows[x].to_numpy(dtype=float)
     y = rows["estimate"].to_numpy(dtype=float)
     usable = np.isfinite(y) & (y > 0)
-    if not usable.any() or not math.isfinite(slope):
+    if usable.sum() < 2 or not math.isfinite(slope):
         return
     log_x, log_y = np.log(at[usable]), np.log(y[usable])
-    tail = slice(len(log_x) // 2, None)
-    level = float(np.mean(log_y[tail] - slope * log_x[tail]))
-    ends = np.array([at.min() / 1.2, at.max() * 1.2])
-    axes.plot(ends, np.exp(level) * ends**slope, color=color, **STATED)
+    through = slice(0, 1) if printed else slice(len(log_x) // 2, None)
+    level = float(np.mean(log_y[through] - slope * log_x[through]))
+    ends = np.array([at.min() / (1.0 if printed else 1.2), at.max() * 1.2])
+    axes.plot(ends, np.exp(level) * ends**slope, color=color, **(PRINTED if printed else STATED))

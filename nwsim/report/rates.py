@@ -19,8 +19,8 @@ from matplotlib.figure import Figure
 from nwsim.report import drawing, layout
 from nwsim.report.drawing import exponent_text
 from nwsim.report.frames import levels, select, series
-from nwsim.report.slopes import Tables, claimed, slope_note, stated_slope
-from nwsim.report.style import blank, look_of, styled
+from nwsim.report.slopes import Tables, claimed, fit_text, fitted_slope, slope_note, stated_slope
+from nwsim.report.style import COMPARED, Look, blank, look_of, styled
 
 Where = Mapping[str, Any] | None
 
@@ -48,22 +48,21 @@ def risk(
     table = _performance(results, [measure], where, methods)
     if table.empty:
         return blank(_absent([measure], where, methods))
-    order = list(methods) if methods else levels(table, "method")
-    order = [name for name in order if name in set(table["method"])]
-    figure, axes, labels = layout.grid(
-        table, order, "method", layout.axis_name(measure), sharey="all"
+    figure, cells = layout.grid(
+        table, _order(table, methods), "method", layout.axis_name(measure), sharey="all"
     )
-    for (row, column), panel in np.ndenumerate(axes):
-        dim = levels(table, "dim")[column]
-        part = table[(table["method"] == order[row]) & (table["dim"] == dim)]
-        panel.set_title(f"d = {dim}, {order[row]} bandwidth")
-        for condition, rows in series(part, ["alpha"]):
-            look = look_of(levels(table, "alpha").index(condition["alpha"]))
-            end = drawing.draw_line(panel, rows, look)
-            drawing.draw_slope(panel, rows, stated_slope(results, measure, condition), look.color)
-            layout.add_label(labels, panel, end, f"α = {condition['alpha']:g}", look.color)
-    layout.key(figure, [layout.INTERVAL, layout.THEORY])
-    layout.place_labels(figure, labels)
+    labels: list[layout.EndLabel] = []
+    for cell in cells:
+        cell.axes.set_title(f"$d = {cell.column}$, {layout.method_name(cell.row)}")
+        for condition, rows in series(cell.table, ["alpha"]):
+            look = _alpha_look(results, condition["alpha"])
+            end = drawing.draw_line(cell.axes, rows, look)
+            slope = stated_slope(results, measure, condition)
+            drawing.draw_slope(cell.axes, rows, slope, look.color)
+            layout.add_label(
+                labels, cell.axes, end, layout.alpha_text(condition["alpha"]), look.color
+            )
+    layout.finish(figure, cells, labels, [layout.INTERVAL, layout.THEORY])
     return figure
 
 
@@ -93,15 +92,13 @@ def parts(
     table = _performance(results, measures, where, [method])
     if table.empty:
         return blank(_absent(measures, where, [method]))
-    figure, axes, labels = layout.grid(
-        table, list(measures), "measure", None, sharey="row", height=2.5
-    )
-    for (row, column), panel in np.ndenumerate(axes):
-        dim, measure = levels(table, "dim")[column], measures[row]
-        part = table[(table["measure"] == measure) & (table["dim"] == dim)]
-        panel.set_title(f"d = {dim}")
-        for condition, rows in series(part, ["alpha"]):
-            look = look_of(levels(table, "alpha").index(condition["alpha"]))
+    figure, cells = layout.grid(table, list(measures), "measure", None, sharey="row", height=2.5)
+    labels: list[layout.EndLabel] = []
+    for cell in cells:
+        panel, measure = cell.axes, cell.row
+        panel.set_title(f"$d = {cell.column}$")
+        for condition, rows in series(cell.table, ["alpha"]):
+            look = _alpha_look(results, condition["alpha"])
             end = drawing.draw_line(panel, rows, look)
             said = claimed(results.claims, measure, condition)
             if said:
@@ -110,10 +107,14 @@ def parts(
             text = f"{condition['alpha']:g}: {note}" if note else f"{condition['alpha']:g}"
             layout.add_label(labels, panel, end, text, look.color)
         panel.text(
-            1.05, 1.02, "α: slope (theory)", transform=panel.transAxes, fontsize=7, va="bottom"
+            layout.LABEL_X,
+            1.02,
+            "$\\alpha$: slope (theory)",
+            transform=panel.transAxes,
+            fontsize=layout.LABEL_POINTS,
+            va="bottom",
         )
-    layout.key(figure, [layout.INTERVAL, layout.THEORY])
-    layout.place_labels(figure, labels)
+    layout.finish(figure, cells, labels, [layout.INTERVAL, layout.THEORY])
     return figure
 
 
@@ -146,34 +147,36 @@ def local_slopes(
         table = table[table["method"].isin(list(methods))]
     if table.empty:
         return blank(_absent([f"{curve} of {measure}"], where, methods))
-    order = [name for name in methods or levels(table, "method") if name in set(table["method"])]
-    figure, axes, labels = layout.grid(
+    figure, cells = layout.grid(
         table,
-        order,
+        _order(table, methods),
         "method",
         f"local slope of log {layout.SHORT.get(measure, measure)}",
         x="x",
         log=False,
-        sharey="all",
+        sharey="col",
+        height=2.7,
+        room=1.8,
     )
-    spread = levels(table, "alpha")
-    for (row, column), panel in np.ndenumerate(axes):
-        dim = levels(table, "dim")[column]
-        part = table[(table["method"] == order[row]) & (table["dim"] == dim)]
-        panel.set_title(f"d = {dim}, {order[row]} bandwidth")
-        for condition, rows in series(part, ["alpha"], over="x"):
-            position = spread.index(condition["alpha"])
-            look = look_of(position)
-            # A few percent in n keep the intervals of different alpha from hiding each other.
-            shift = 1.05 ** (position - (len(spread) - 1) / 2)
-            drawing.draw_line(panel, rows, look, "x", log=False, shift=shift)
+    labels: list[layout.EndLabel] = []
+    for cell in cells:
+        panel, alphas = cell.axes, levels(cell.table, "alpha")
+        panel.set_title(f"$d = {cell.column}$, {layout.method_name(cell.row)}")
+        # Intervals of different alpha stand beside each other, not one in front of another.
+        places = np.array(levels(table[table["dim"] == cell.column], "x"))
+        step = float(np.min(places[1:] / places[:-1])) if len(places) > 1 else 2.0
+        for condition, rows in series(cell.table, ["alpha"], over="x"):
+            look = _alpha_look(results, condition["alpha"])
+            turn = alphas.index(condition["alpha"]) - (len(alphas) - 1) / 2
+            shift = step ** (0.5 * turn / len(alphas))
+            drawing.draw_line(panel, rows, look, "x", log=False, shift=shift, joined=False)
             slope = stated_slope(results, measure, condition)
             panel.axhline(slope, color=look.color, ls=(0, (1, 1.4)), lw=1.0, zorder=1.5)
             end = (panel.get_xlim()[1], slope)
-            text = f"α = {condition['alpha']:g}: {exponent_text(slope)}"
+            text = f"{layout.alpha_text(condition['alpha'])}: {exponent_text(slope)}"
             layout.add_label(labels, panel, end, text, look.color)
-    layout.key(figure, [("local slope, 95% interval", {"marker": "o"}), layout.LEVEL])
-    layout.place_labels(figure, labels)
+    marks = ("local slope, 95% Monte Carlo interval", {"marker": "o", "lw": 0.4})
+    layout.finish(figure, cells, labels, [marks, layout.LEVEL])
     return figure
 
 
@@ -204,13 +207,12 @@ def boundary(
         Name of the curve that holds fitted slopes, for lines that no claim covers.
     """
     table = _performance(results, [measure], where, [method])
-    cells = ["dim", "alpha"]
     if not table.empty:
-        table = table[table.groupby(cells)[factor].transform("nunique") > 1]
+        table = table[table.groupby(["dim", "alpha"])[factor].transform("nunique") > 1]
     if table.empty:
         return blank(f"{_absent([measure], where, [method])} over two levels of {factor}")
     regions = levels(table, factor)
-    figure, axes, labels = layout.grid(
+    figure, cells = layout.grid(
         table,
         levels(table, "dim"),
         "dim",
@@ -218,13 +220,13 @@ def boundary(
         "alpha",
         sharey="all",
     )
-    for (row, column), panel in np.ndenumerate(axes):
-        dim, alpha = levels(table, "dim")[row], levels(table, "alpha")[column]
-        part = table[(table["dim"] == dim) & (table["alpha"] == alpha)]
-        panel.set_title(f"d = {dim}, α = {alpha:g}")
-        for condition, rows in series(part, [factor]):
+    labels: list[layout.EndLabel] = []
+    for cell in cells:
+        panel = cell.axes
+        panel.set_title(f"$d = {cell.row}$, {layout.alpha_text(cell.column)}")
+        for condition, rows in series(cell.table, [factor]):
             position = regions.index(condition[factor])
-            look = look_of((0, 5, 3, 4)[position % 4])
+            look = COMPARED[position % len(COMPARED)]
             end = drawing.draw_line(panel, rows, look, hollow=position > 0)
             said = claimed(results.claims, measure, condition)
             name = str(condition[factor]).replace("_", " ")
@@ -232,8 +234,7 @@ def boundary(
             if said:
                 drawing.draw_slope(panel, rows, said["theory"], look.color)
             layout.add_label(labels, panel, end, text, look.color)
-    layout.key(figure, [layout.INTERVAL, layout.BRACKETED])
-    layout.place_labels(figure, labels)
+    layout.finish(figure, cells, labels, [layout.INTERVAL, layout.BRACKETED])
     return figure
 
 
@@ -241,9 +242,10 @@ def boundary(
 def saturation(
     results: Tables,
     where: Where = None,
-    method: str = "rate",
-    measures: Sequence[str] = ("bias2", "mse"),
+    shown: Sequence[tuple[str, str]] = (("bias2", "rate"), ("mse", "oracle")),
     kernel_labels: Mapping[str, str] | None = None,
+    claim: str = "R2",
+    printed: str | None = "R1",
     curve: str = "tail_slope",
 ) -> Figure:
     """Draw kernels of different order on one smooth world: a row a dimension.
@@ -254,39 +256,60 @@ def saturation(
         Frames of one study.
     where : mapping, optional
         Column to level(s), usually ``{"alpha": 3.0, ...}``.
-    method : str
-        The one method shown.
-    measures : sequence of str
-        Measures, one column each.
+    shown : sequence of (measure, method)
+        What the columns show.
     kernel_labels : mapping, optional
         Kernel name to the text shown, such as ``"order 2"``.
+    claim : str
+        The claim whose slope is drawn through the estimates.
+    printed : str, optional
+        A claim to compare with; its slope is drawn, where it differs, from the first point.
     curve : str
         Name of the curve that holds fitted slopes, for lines that no claim covers.
     """
-    table = _performance(results, measures, where, [method])
+    measures, methods = [list(names) for names in zip(*shown, strict=True)]
+    table = _performance(results, measures, where, methods)
+    pairs = list(zip(table["measure"], table["method"], strict=True))
+    table = table.assign(shown=[f"{measure} {method}" for measure, method in pairs])
+    table = table[[pair in {tuple(pair) for pair in shown} for pair in pairs]]
     if table.empty:
-        return blank(_absent(measures, where, [method]))
+        return blank(_absent(measures, where, methods))
     kernels = levels(table, "kernel")
-    figure, axes, labels = layout.grid(
-        table, levels(table, "dim"), "dim", None, "measure", list(measures), height=2.6
+    figure, cells = layout.grid(
+        table,
+        levels(table, "dim"),
+        "dim",
+        None,
+        "shown",
+        [f"{measure} {method}" for measure, method in shown],
+        height=2.6,
     )
-    for (row, column), panel in np.ndenumerate(axes):
-        dim, measure = levels(table, "dim")[row], measures[column]
-        part = table[(table["dim"] == dim) & (table["measure"] == measure)]
-        panel.set_title(f"d = {dim}")
+    labels: list[layout.EndLabel] = []
+    for cell in cells:
+        panel = cell.axes
+        measure, method = cell.table[["measure", "method"]].iloc[0]
+        panel.set_title(f"$d = {cell.row}$, {layout.method_name(method)}")
         panel.set_ylabel(layout.axis_name(measure))
-        for condition, rows in series(part, ["kernel"]):
+        for condition, rows in series(cell.table.drop(columns="shown"), ["kernel"]):
             position = kernels.index(condition["kernel"])
-            look = look_of((4, 5, 3, 6)[position % 4])
+            look = COMPARED[position % len(COMPARED)]
             end = drawing.draw_line(panel, rows, look, hollow=position > 0)
-            said = claimed(results.claims, measure, condition)
-            name = (kernel_labels or {}).get(condition["kernel"], condition["kernel"])
-            text = f"{name}\n{slope_note(results, measure, condition, curve)}".rstrip()
-            if said:
-                drawing.draw_slope(panel, rows, said["theory"], look.color)
+            words = [(kernel_labels or {}).get(condition["kernel"], condition["kernel"])]
+            fit = fit_text(*fitted_slope(results, measure, condition, curve, claim))
+            words.append(f"fit: {fit}" if fit else "")
+            stated: dict[str, float] = {}
+            for name in (claim, printed) if printed else (claim,):
+                said = claimed(results.claims, measure, condition, claim=name)
+                if said and said["theory"] not in stated.values():
+                    stated[name] = said["theory"]
+                    drawing.draw_slope(
+                        panel, rows, said["theory"], look.color, printed=name == printed
+                    )
+            words.append(", ".join(f"{name}: {exponent_text(v)}" for name, v in stated.items()))
+            text = "\n".join(word for word in words if word)
             layout.add_label(labels, panel, end, text, look.color)
-    layout.key(figure, [layout.INTERVAL, layout.BRACKETED])
-    layout.place_labels(figure, labels)
+    entries = [layout.INTERVAL, *layout.claim_key(claim, printed)]
+    layout.finish(figure, cells, labels, entries)
     return figure
 
 
@@ -317,27 +340,30 @@ def constants(
     if table.empty:
         return blank(_absent(measures, where, None if method is None else [method]))
     keys = [name for name in by if len(levels(table, name)) > 1] or list(by[:1])
-    figure, axes, labels = layout.grid(
-        table, [None], None, None, "measure", list(measures), log=False
+    figure, cells = layout.grid(
+        table, [None], None, None, "measure", list(measures), log=False, sharey="all"
     )
+    labels: list[layout.EndLabel] = []
     looks: dict[tuple[Any, ...], int] = {}
-    for panel, measure in zip(axes[0], measures, strict=True):
-        part = table[table["measure"] == measure]
+    for cell in cells:
+        panel, measure = cell.axes, cell.column
         panel.set_ylabel(layout.axis_name(measure))
-        for condition, rows in series(part, keys):
+        drawn = set()
+        for condition, rows in series(cell.table, keys):
             line = tuple(condition[name] for name in keys)
-            look = look_of(looks.setdefault(line, len(looks)))
-            end = drawing.draw_line(panel, rows, look, log=False)
+            position = looks.setdefault(line, len(looks))
+            look = COMPARED[position % len(COMPARED)]
+            end = drawing.draw_line(panel, rows, look, log=False, shift=1.1**position)
             said = claimed(results.claims, measure, condition, rule="equivalence")
-            if said:
+            if said and (said["theory"], said["margin"]) not in drawn:
+                drawn.add((said["theory"], said["margin"]))
                 low, high = said["theory"] - said["margin"], said["theory"] + said["margin"]
                 panel.axhspan(low, high, color="#EDEDED", lw=0, zorder=0.4)
                 panel.axhline(said["theory"], color="#444444", ls=(0, (1, 1.4)), lw=1.0, zorder=1.5)
-            text = ", ".join(_factor_text(name, condition[name]) for name in keys)
+            text = ", ".join(layout.factor_text(name, condition[name]) for name in keys)
             layout.add_label(labels, panel, end, text, look.color)
     band = ("margin of the claim", {"color": "#DDDDDD", "lw": 6})
-    layout.key(figure, [layout.INTERVAL, layout.LEVEL, band])
-    layout.place_labels(figure, labels)
+    layout.finish(figure, cells, labels, [layout.INTERVAL, layout.LEVEL, band])
     return figure
 
 
@@ -355,6 +381,12 @@ def _absent(measures: Sequence[str], where: Where, methods: Sequence[str] | None
     return f"no rows with {listed}"
 
 
-def _factor_text(name: str, level: Any) -> str:
-    short = {"dim": "d", "alpha": "α"}.get(name)
-    return f"{short} = {level:g}" if short else str(level)
+def _order(table: pd.DataFrame, methods: Sequence[str] | None) -> list[str]:
+    """Return the methods that have rows, in the order asked for or else that of the study."""
+    present = table["method"].unique().tolist()
+    return present if methods is None else [name for name in methods if name in present]
+
+
+def _alpha_look(results: Tables, alpha: float) -> Look:
+    """Return the look of an alpha: one for the whole study, whatever else a page shows."""
+    return look_of(levels(results.performance, "alpha").index(alpha))

@@ -34,7 +34,11 @@ def same_level(text: str, value: Any) -> bool:
 
 
 def claimed(
-    claims: pd.DataFrame, quantity: str, condition: Factors, rule: str = "rate"
+    claims: pd.DataFrame,
+    quantity: str,
+    condition: Factors,
+    rule: str = "rate",
+    claim: str | None = None,
 ) -> dict[str, float] | None:
     """Return what the claims say about a quantity in a condition.
 
@@ -48,6 +52,8 @@ def claimed(
         Factors and possibly ``method``.
     rule : str
         Only claims decided by this rule.
+    claim : str, optional
+        Only the claim of this name; default, the first that agrees.
 
     Returns
     -------
@@ -57,6 +63,8 @@ def claimed(
         the condition's. None if no row agrees.
     """
     rows = claims[(claims["quantity"] == quantity) & (claims["rule"] == rule)]
+    if claim is not None:
+        rows = rows[rows["claim"] == claim]
     other: dict[str, float] | None = None
     for row in rows.to_dict("records"):
         parts = parse_setting(str(row["setting"]))
@@ -79,6 +87,32 @@ def stated_slope(results: Tables, measure: str, condition: Factors) -> float:
     if said:
         return said["theory"]
     return float(rate_exponent(condition["alpha"], condition["dim"]))
+
+
+def fitted_slope(
+    results: Tables, measure: str, condition: Factors, curve: str, claim: str | None = None
+) -> tuple[float, float]:
+    """Return the fitted slope of a line and its standard error, nan if the tables have none.
+
+    It is read from the claim of this very method, or else from the curve of fitted slopes.
+    """
+    said = claimed(results.claims, measure, condition, claim=claim)
+    if said and "estimate" in said:
+        return said["estimate"], said["mcse"]
+    if {"curve", "measure"} <= set(results.curves.columns):
+        shared = {k: v for k, v in condition.items() if k in results.curves.columns}
+        rows = select(results.curves, {"curve": curve, "measure": measure} | shared)
+        if len(rows) == 1:
+            return float(rows["estimate"].iloc[0]), float(rows["mcse"].iloc[0])
+    return float("nan"), float("nan")
+
+
+def fit_text(estimate: float, mcse: float, *, with_error: bool = True) -> str:
+    """Return a fitted slope in words, with its standard error; empty if there is none."""
+    if not np.isfinite(estimate):
+        return ""
+    error = f" ± {mcse:.3f}" if with_error and np.isfinite(mcse) else ""
+    return number_text(estimate, 3) + error
 
 
 def slope_note(
@@ -105,18 +139,6 @@ def slope_note(
         Empty if the tables hold neither slope.
     """
     said = claimed(results.claims, measure, condition)
-    estimate, mcse = float("nan"), float("nan")
-    if said and "estimate" in said:
-        estimate, mcse = said["estimate"], said["mcse"]
-    elif {"curve", "measure"} <= set(results.curves.columns):
-        shared = {k: v for k, v in condition.items() if k in results.curves.columns}
-        rows = select(results.curves, {"curve": curve, "measure": measure} | shared)
-        if len(rows) == 1:
-            estimate, mcse = float(rows["estimate"].iloc[0]), float(rows["mcse"].iloc[0])
-    words = []
-    if np.isfinite(estimate):
-        error = f" ± {mcse:.3f}" if with_error and np.isfinite(mcse) else ""
-        words.append(number_text(estimate, 3) + error)
-    if said:
-        words.append(f"({exponent_text(said['theory'])})")
-    return " ".join(words)
+    fit = fit_text(*fitted_slope(results, measure, condition, curve), with_error=with_error)
+    stated = f"({exponent_text(said['theory'])})" if said else ""
+    return f"{fit} {stated}".strip()

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, ParamSpec
 
 import matplotlib
 from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.colors import to_hex, to_rgb
 from matplotlib.figure import Figure
 
 STYLE_FILE = Path(__file__).with_name("nwsim.mplstyle")
@@ -77,6 +78,30 @@ class Look(NamedTuple):
     marker: str
 
 
+COMPARED = (
+    Look("#000000", "o"),
+    Look("#D55E00", "s"),
+    Look("#009E73", "^"),
+    Look("#CC79A7", "D"),
+    Look("#0072B2", "v"),
+    Look("#E69F00", "P"),
+    Look("#56B4E9", "X"),
+)
+"""Looks of the few levels of a factor that a page compares, the usual one first."""
+
+
 def look_of(position: int) -> Look:
-    """Return the look of the line at a position, the same in every panel."""
-    return Look(COLOURS[position % len(COLOURS)], MARKERS[position % len(MARKERS)])
+    """Return the look of the line at a position, the same in every panel.
+
+    After all colours are used they come again with other markers.
+    """
+    turn = position // len(COLOURS)
+    return Look(COLOURS[position % len(COLOURS)], MARKERS[(position + turn) % len(MARKERS)])
+
+
+def ink(colour: str) -> str:
+    """Return a colour dark enough for small letters on white, of the same hue."""
+    red, green, blue = to_rgb(colour)
+    brightness = 0.299 * red + 0.587 * green + 0.114 * blue
+    factor = min(1.0, 0.42 / brightness) if brightness > 0 else 1.0
+    return str(to_hex((red * factor, green * factor, blue * factor)))

@@ -34,7 +34,7 @@ def exponents(alpha: float, dim: int, kernel: str, region: str) -> tuple[float, 
 
 def cells() -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = []
-    for dim, top in ((1, 18), (2, 16), (3, 16)):
+    for dim, low, top in ((1, 8, 18), (2, 10, 16), (3, 12, 16)):
         for alpha in (0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0):
             kernels = ("epanechnikov", "epanechnikov4") if alpha == 3 else ("epanechnikov",)
             regions = ("interior", "whole") if alpha >= 1.5 and dim < 3 else ("interior",)
@@ -52,7 +52,7 @@ def cells() -> list[dict[str, Any]]:
                 }
                 for kernel in kernels
                 for region in regions
-                for power in range(8, top + 1, 2)
+                for power in range(low, top + 1, 2)
             ]
     return found
 
@@ -74,7 +74,7 @@ def fake_frames() -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:
         )
         n = float(cell["n_obs"])
         for method, factor in (("rate", 1.0), ("oracle", 0.8), ("loo", 0.95)):
-            if method == "loo" and n > 2**12:
+            if method == "loo" and (n > 2**12 or cell["dim"] > 1):
                 continue
             bias2 = 0.5 * factor * n**bias_slope * np.exp(rng.normal(0, 0.02))
             variance = 0.3 * factor * n**variance_slope * np.exp(rng.normal(0, 0.02))
@@ -125,18 +125,24 @@ def fake_claims(performance: pd.DataFrame) -> pd.DataFrame:
         base = dict(zip([*CURVE_FACTORS, "method", "measure"], key, strict=True))
         quantity = str(base.pop("measure"))
         ratio = quantity.endswith("ratio")
-        if base["method"] != "rate":
+        best = base["method"] == "oracle" and base["alpha"] == 3 and quantity == "mse"
+        if base["method"] != "rate" and not best:
             continue
         bias, variance = exponents(base["alpha"], base["dim"], base["kernel"], base["region"])
         theory = 1.0 if ratio else {"bias2": bias, "variance": variance}.get(quantity, bias)
+        if best:
+            reach = min(3.0, 4 if base["kernel"].endswith("4") else 2)
+            theory = -2 * reach / (2 * reach + base["dim"])
         last = part.iloc[-1]
         estimate = float(last["estimate"]) if ratio else theory + 0.004
-        rows.append(
+        printed = {"R1": variance} if base["alpha"] == 3 and not best and not ratio else {}
+        own = {"R2" if base["alpha"] == 3 else "R1": theory}
+        rows += [
             {
-                "claim": "R2" if base["alpha"] == 3 else "R1",
+                "claim": claim,
                 "setting": ";".join(f"{name}={base[name]}" for name in sorted(base)),
                 "quantity": quantity,
-                "theory": theory,
+                "theory": stated,
                 "estimate": estimate,
                 "mcse": 0.003,
                 "ci_low": estimate - 0.006,
@@ -145,5 +151,6 @@ def fake_claims(performance: pd.DataFrame) -> pd.DataFrame:
                 "rule": "equivalence" if ratio else "rate",
                 "verdict": "supported",
             }
-        )
+            for claim, stated in (printed | own).items()
+        ]
     return pd.DataFrame(rows)
