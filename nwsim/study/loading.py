@@ -62,6 +62,7 @@ def _execute(path: Path) -> Study:
     module.__file__ = str(path.resolve())
     previous = sys.modules.get(module.__name__)
     sys.modules[module.__name__] = module
+    source = b""
     try:
         source = path.read_bytes()
         exec(compile(source, module.__file__, "exec"), module.__dict__)
@@ -81,4 +82,5 @@ def _execute(path: Path) -> Study:
             f"study file {path} defines the study {study.name!r}; its name must be {path.stem!r}"
         )
     object.__setattr__(study, "namespace", module.__dict__)
+    object.__setattr__(study, "source", source)
     return study

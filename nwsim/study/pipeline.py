@@ -101,11 +101,13 @@ def run_study(
     study = load_study(name_or_study, studies_dir)
     cells = plan_cells(study, profile, n_sim)
     check_derived(study)
+    # Once, before any work: the files may change while a long run lasts.
+    identity = identity_of(study)
     folder = results_folder(study.name, profile, out)
     _check_writable(folder)
     if replace:
         remove_checkpoint(folder)
-    with single_threaded(), Store(folder / CHECKPOINT, identity_of(study)) as store:
+    with single_threaded(), Store(folder / CHECKPOINT, identity) as store:
         store.register(cells)
         computed = _compute(
             study, cells, store, executor or local_executor(workers), workers, block_size
@@ -116,7 +118,9 @@ def run_study(
         if share > study.max_failure_share:
             worst = next(cell for cell in cells if cell.condition_id == condition_id)
             example = store.first_failure(worst, method)
-    manifest = manifest_of(study, profile, cells, n_sim, summary.failures, summary.cautions)
+    manifest = manifest_of(
+        study, profile, cells, n_sim, identity, summary.failures, summary.cautions
+    )
     record = run_record(started, time.perf_counter() - clock, workers, computed, profile)
     for name, text in summary.tables.items():
         write_text(folder / name, text)

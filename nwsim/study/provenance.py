@@ -52,6 +52,7 @@ def manifest_of(
     profile: str,
     cells: Sequence[Cell],
     n_sim: int | None,
+    identity: Mapping[str, str],
     failures: Sequence[Mapping[str, Any]],
     cautions: Sequence[Mapping[str, Any]],
 ) -> dict[str, Any]:
@@ -65,8 +66,12 @@ def manifest_of(
         The conditions that were run.
     n_sim : int or None
         Number of replicates that replaced the profile's.
-    failures, cautions : sequence of mapping
-        Failed and warning replicates, counted by condition, method and type.
+    identity : mapping
+        Of :func:`identity_of`, from before the run: sources may change while it lasts.
+    failures : sequence of mapping
+        Failed replicates, counted by condition, method and type.
+    cautions : sequence of mapping
+        Replicates that warned, counted by role (a method or "draw") and category.
     """
     rule = study.profile(profile).rule if n_sim is None else f"n_sim={n_sim} given for this run"
     return {
@@ -76,8 +81,11 @@ def manifest_of(
         "seed": study.seed,
         "rule_for_n_sim": rule,
         "specification": _specification(study),
-        "sources": source_digests(study),
-        "versions": {"nwsim": str(nwsim.__version__), **versions()},
+        "sources": {name: identity[name] for name in ("study_source", "package_sources")},
+        "versions": {
+            "nwsim": str(nwsim.__version__),
+            **{name: identity[f"version of {name}"] for name in ("python", *_LIBRARIES)},
+        },
         "n_sim": {cell.condition_id: cell.n_sim for cell in cells},
         "failures": [dict(row) for row in failures],
         "warnings": [dict(row) for row in cautions],

@@ -1,14 +1,14 @@
 """Digests of the sources that make a study's numbers.
 
 They are taken from syntax trees, so that comments, docstrings and formatting do not
-count. Of a study file only that counts which its ``draw`` and ``methods`` reach: a new
-figure, claim or factor level leaves finished replicates valid.
+count. A study file counts whole but for what describes numbers: see :func:`counted`.
 """
 
 from __future__ import annotations
 
 import ast
 import hashlib
+import sys
 import types
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -21,11 +21,30 @@ from nwsim.study.specification import Study
 _PACKAGE = "nwsim"
 # Rooms that run, store and draw but cannot change a replicate; of `study` the one file
 # that computes replicates is added by name.
-_NOT_NUMBERS = frozenset({"cli", "report", "study", "__init__", "__main__"})
+_NOT_NUMBERS = frozenset({"cli", "report", "study", "_files", "__init__", "__main__"})
+# Fields of a Study that make no number of a replicate by their own text: levels, names,
+# measures and streams are compared by value when a checkpoint is opened.
+_DESCRIBING = frozenset(
+    (
+        *("name", "label", "seed", "factors", "measures", "profiles", "shared_streams"),
+        *("claims", "curves", "contrasts", "figures", "max_failure_share"),
+    )
+)
+# Calls that return a value and do nothing else.
+_PARTS = ("Study", "Grid", "Method", "Measure", "Profile", "Claim", "Curve", "Contrast", "Figure")
+_PURE = frozenset(
+    (
+        *("abs", "dict", "enumerate", "float", "frozenset", "int", "len", "list", "max", "min"),
+        *("range", "reversed", "round", "set", "sorted", "str", "sum", "tuple", "zip"),
+    )
+)
+_REFLECTION = frozenset({"globals", "locals", "vars", "eval", "exec", "__import__"})
 
 
 def source_digests(study: Study) -> dict[str, str]:
     """Return the digests of the study's own code and of the package code behind it.
+
+    The study's code is what was executed when it was loaded, whatever its file holds now.
 
     Returns
     -------
@@ -36,6 +55,160 @@ def source_digests(study: Study) -> dict[str, str]:
     return {"study_source": _digest([text]), "package_sources": _package_digest(statements)}
 
 
+def counted(tree: ast.Module) -> list[ast.stmt]:
+    """Return the top-level statements of a study file that can change a replicate.
+
+    Left out are the fields of ``STUDY = Study(...)`` that describe numbers (claims, curves,
+    contrasts, figures, profiles, labels, levels) and plain definitions that nothing kept
+    mentions. A definition is plain if making it does nothing else: an undecorated function,
+    a class without bases or decorators, an import from the package or the standard library,
+    a name for a value. All else may change anything (a decorator may register a class, a
+    call may draw) and always counts.
+    """
+    if any(isinstance(n, ast.Name) and n.id in _REFLECTION for n in ast.walk(tree)):
+        return tree.body
+    calls = _Calls(tree)
+    spare: dict[str, list[ast.stmt]] = {}
+    kept: list[ast.stmt] = []
+    for statement in _one_import_each(tree.body):
+        names = _plain_names(statement, calls)
+        if "STUDY" in names or (not names and _binds_study(statement)):
+            kept.append(_number_fields(statement, calls))
+        elif names:
+            for name in names:
+                spare.setdefault(name, []).append(statement)
+        else:
+            kept.append(statement)
+    queue = list(kept)
+    found: dict[int, ast.stmt] = {}
+    while queue:
+        for node in ast.walk(queue.pop()):
+            if isinstance(node, ast.Name):
+                for statement in spare.pop(node.id, []):
+                    if id(statement) not in found:
+                        found[id(statement)] = statement
+                        queue.append(statement)
+    return sorted([*kept, *found.values()], key=lambda statement: statement.lineno)
+
+
+def _one_import_each(statements: Iterable[ast.stmt]) -> Iterator[ast.stmt]:
+    """Split imports, so that a name more or less changes no other one's line."""
+    for statement in statements:
+        if isinstance(statement, ast.Import):
+            for alias in statement.names:
+                yield ast.copy_location(ast.Import([alias]), statement)
+        elif isinstance(statement, ast.ImportFrom):
+            for alias in statement.names:
+                one = ast.ImportFrom(statement.module, [alias], statement.level)
+                yield ast.copy_location(one, statement)
+        else:
+            yield statement
+
+
+class _Calls:
+    """Knows which calls of a study file return a value and do nothing else."""
+
+    def __init__(self, tree: ast.Module) -> None:
+        self.pure = set(_PURE)
+        self.functions: dict[str, ast.FunctionDef] = {}
+        for statement in tree.body:
+            if isinstance(statement, ast.ImportFrom) and statement.module == "nwsim.study":
+                self.pure |= {
+                    alias.asname or alias.name
+                    for alias in statement.names
+                    if alias.name in _PARTS
+                }
+            elif isinstance(statement, ast.FunctionDef):
+                self.functions[statement.name] = statement
+
+    def harmless(self, *nodes: ast.AST | None, seen: frozenset[str] = frozenset()) -> bool:
+        """Return whether evaluating the nodes calls nothing but pure functions."""
+        queue = [node for node in nodes if node is not None]
+        while queue:
+            node = queue.pop()
+            if isinstance(node, ast.Lambda):
+                queue += [*node.args.defaults, *(d for d in node.args.kw_defaults if d)]
+                continue
+            if isinstance(node, (ast.NamedExpr, ast.Await, ast.Global, ast.Delete)):
+                return False
+            if isinstance(node, (ast.Subscript, ast.Attribute)) and not isinstance(
+                node.ctx, ast.Load
+            ):
+                return False
+            if isinstance(node, ast.Call):
+                name = node.func.id if isinstance(node.func, ast.Name) else None
+                own = self.functions.get(name or "")
+                if own is not None and name not in seen:
+                    if own.decorator_list or not self.harmless(
+                        *own.body, seen=seen | {own.name}
+                    ):
+                        return False
+                elif own is None and name not in self.pure:
+                    return False
+            queue += ast.iter_child_nodes(node)
+        return True
+
+
+def _plain_names(statement: ast.stmt, calls: _Calls) -> set[str]:
+    """Return the names that a plain definition binds; none for any other statement."""
+    if isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef)):
+        arguments = statement.args
+        plain = not statement.decorator_list and calls.harmless(arguments, statement.returns)
+        return {statement.name} if plain else set()
+    if isinstance(statement, ast.ClassDef):
+        bare = not (statement.decorator_list or statement.bases or statement.keywords)
+        functions = (ast.FunctionDef, ast.AsyncFunctionDef)
+        body = all(
+            bool(_plain_names(s, calls)) if isinstance(s, functions) else calls.harmless(s)
+            for s in statement.body
+        )
+        return {statement.name} if bare and body else set()
+    if isinstance(statement, ast.Import):
+        modules = [alias.name for alias in statement.names]
+        return _imported(statement) if all(map(_quiet, modules)) else set()
+    if isinstance(statement, ast.ImportFrom):
+        quiet = statement.level == 0 and _quiet(statement.module or "")
+        return _imported(statement) if quiet else set()
+    if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
+        return {statement.target.id} if calls.harmless(statement.value) else set()
+    if isinstance(statement, ast.Assign) and calls.harmless(statement.value):
+        targets: list[ast.expr] = []
+        for target in statement.targets:
+            targets += target.elts if isinstance(target, (ast.Tuple, ast.List)) else [target]
+        if all(isinstance(target, ast.Name) for target in targets):
+            return {target.id for target in targets if isinstance(target, ast.Name)}
+    return set()
+
+
+def _imported(statement: ast.Import | ast.ImportFrom) -> set[str]:
+    names = {(alias.asname or alias.name).partition(".")[0] for alias in statement.names}
+    return set() if "*" in names else names
+
+
+def _quiet(module: str) -> bool:
+    """Return whether importing a module does nothing to other modules."""
+    return module.partition(".")[0] in {_PACKAGE, *sys.stdlib_module_names}
+
+
+def _binds_study(statement: ast.stmt) -> bool:
+    targets = statement.targets if isinstance(statement, ast.Assign) else []
+    return any(isinstance(target, ast.Name) and target.id == "STUDY" for target in targets)
+
+
+def _number_fields(statement: ast.stmt, calls: _Calls) -> ast.stmt:
+    """Return ``STUDY = Study(...)`` without the fields that only describe numbers."""
+    value = getattr(statement, "value", None)
+    if not isinstance(value, ast.Call) or value.args:
+        return statement
+    kept = [
+        word
+        for word in value.keywords
+        if word.arg not in _DESCRIBING or not calls.harmless(word.value)
+    ]
+    call = ast.Call(func=value.func, args=[], keywords=kept)
+    return ast.copy_location(ast.Expr(value=call), statement)
+
+
 def _digest(texts: Iterable[str]) -> str:
     total = hashlib.sha256()
     for text in texts:
@@ -43,11 +216,11 @@ def _digest(texts: Iterable[str]) -> str:
     return total.hexdigest()[:16]
 
 
-def _parse(path: Path) -> ast.Module:
+def _parse(source: Path | bytes) -> ast.Module:
     try:
-        tree = ast.parse(path.read_bytes())
+        tree = ast.parse(source.read_bytes() if isinstance(source, Path) else source)
     except (OSError, SyntaxError) as error:
-        raise StudyError(f"cannot read the source {path}: {error}") from None
+        raise StudyError(f"cannot read the source {source!s:.200}: {error}") from None
     for node in ast.walk(tree):
         holder = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
         if isinstance(node, holder) and node.body and _is_docstring(node.body[0]):
@@ -64,8 +237,8 @@ def _is_docstring(node: ast.stmt) -> bool:
 
 
 def _study_source(study: Study) -> tuple[list[ast.stmt], str]:
-    if study.namespace is not None:
-        statements = _reachable(_parse(Path(study.namespace["__file__"])))
+    if study.source is not None:
+        statements = counted(_parse(study.source))
         return statements, "\n".join(ast.unparse(statement) for statement in statements)
     # A study built by hand: the files its functions come from, or their code if none.
     functions = [study.draw, *(method.function for method in study.methods)]
@@ -88,66 +261,6 @@ def _code_text(code: types.CodeType) -> Iterator[str]:
             yield from _code_text(constant)
         else:
             yield repr(constant)
-
-
-def _reachable(tree: ast.Module) -> list[ast.stmt]:
-    """Return the top-level statements that ``draw`` and ``methods`` can see, in order.
-
-    A statement that is no plain definition (a loop, a call, an item assignment) may
-    change anything and is always included.
-    """
-    defining: dict[str, list[ast.stmt]] = {}
-    wanted: list[ast.stmt] = []
-    roots: list[ast.stmt] = []
-    for statement in tree.body:
-        names = _defined(statement)
-        if "STUDY" in names:
-            roots.append(_number_fields(statement))
-        elif names:
-            for name in names:
-                defining.setdefault(name, []).append(statement)
-        else:
-            wanted.append(statement)
-    found = {id(statement) for statement in wanted}
-    queue = [*roots, *wanted]
-    while queue:
-        for node in ast.walk(queue.pop()):
-            if isinstance(node, ast.Name):
-                for statement in defining.get(node.id, []):
-                    if id(statement) not in found:
-                        found.add(id(statement))
-                        queue.append(statement)
-    return [*(statement for statement in tree.body if id(statement) in found), *roots]
-
-
-def _defined(statement: ast.stmt) -> set[str]:
-    """Return the names that a plain definition binds; none for any other statement."""
-    if isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-        return {statement.name}
-    if isinstance(statement, (ast.Import, ast.ImportFrom)):
-        names = {(alias.asname or alias.name).partition(".")[0] for alias in statement.names}
-        return set() if "*" in names else names
-    if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
-        return {statement.target.id}
-    if isinstance(statement, ast.Assign):
-        targets: list[ast.expr] = []
-        for target in statement.targets:
-            targets += target.elts if isinstance(target, (ast.Tuple, ast.List)) else [target]
-        if all(isinstance(target, ast.Name) for target in targets):
-            return {target.id for target in targets if isinstance(target, ast.Name)}
-    return set()
-
-
-def _number_fields(statement: ast.stmt) -> ast.stmt:
-    """Return ``STUDY = Study(...)`` reduced to the fields that hold functions of numbers."""
-    value = getattr(statement, "value", None)
-    if not isinstance(value, ast.Call) or any(word.arg is None for word in value.keywords):
-        return statement
-    if value.args:
-        return statement
-    kept = [word for word in value.keywords if word.arg in ("draw", "methods")]
-    call = ast.Call(func=value.func, args=[], keywords=kept)
-    return ast.copy_location(ast.Expr(value=call), statement)
 
 
 def _package_digest(statements: Iterable[ast.stmt]) -> str:

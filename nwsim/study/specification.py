@@ -58,6 +58,8 @@ class Study:
     ----------
     namespace : mapping or None
         Names of the study's file, set by :func:`~nwsim.study.load_study`.
+    source : bytes or None
+        What that file held when it was executed.
 
     Raises
     ------
@@ -80,6 +82,7 @@ class Study:
     shared_streams: tuple[str, ...] = ()
     max_failure_share: float = 0.05
     namespace: Mapping[str, Any] | None = field(default=None, init=False, repr=False, compare=False)
+    source: bytes | None = field(default=None, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         """Check the fields and how they refer to each other; freeze the containers."""

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from nwsim._typing import FloatArray
+from nwsim._typing import FloatArray, IntArray
 from nwsim.exceptions import StoreError
 from nwsim.seeding import canonical
 from nwsim.study.cells import Cell
@@ -188,7 +188,7 @@ class Store:
         """Return the scalars of a cell by method and measure, in order of replicate.
 
         Every method of the cell has every one of its measures; arrays of one method
-        have the same replicates, see :meth:`standing`.
+        have the same replicates, those that :meth:`standing` returns.
         """
         found: dict[str, dict[str, list[float]]] = {
             method: {measure: [] for measure in measures}
@@ -203,6 +203,15 @@ class Store:
         return {
             method: {name: np.array(column, dtype=np.float64) for name, column in columns.items()}
             for method, columns in found.items()
+        }
+
+    def standing(self, cell: Cell) -> dict[str, IntArray]:
+        """Return the finished replicates in which each method stands, in order."""
+        finished = self.finished((cell,))[cell.condition_id]
+        failed = self.failed(cell)
+        return {
+            method: np.array(sorted(finished - failed[method].keys()), dtype=np.int64)
+            for method in cell.outputs
         }
 
     def failed(self, cell: Cell) -> dict[str, dict[int, str]]:

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 import nwsim
-from nwsim.study import load_study, sources
-from tests.study.toys import rewrite, write_study
+from nwsim.study import load_study, run_study, sources
+from tests.study.toys import CountingExecutor, rewrite, write_study
 
 
 def digest_of(path: Path) -> str:
@@ -27,6 +27,11 @@ def digest_of(path: Path) -> str:
         ("Profile(10, rule", "Profile(1 + 10, rule"),
         ('Curve("local", "mse", "local_slope"), ', ""),
         ("SHIFT = 0.3", "SHIFT   =  0.30"),
+        ("theory, 0.5", "theory, 0.4"),
+        ('"falls like 1/n"', '"falls"'),
+        ("METHODS = ", "class Unused:\n    size = 3\n\n\nMETHODS = "),
+        ("Measure, Method, Profile, Study", "Figure, Measure, Method, Profile, Study"),
+        ("curves=(", 'curves=(Curve("more", "noise", "local_slope"), '),
         ("def theory(setting):", "def unused():\n    return 3\n\n\ndef theory(setting):"),
     ],
 )
@@ -46,14 +51,72 @@ def test_what_leaves_replicates_valid(tmp_path: Path, old: str, new: str) -> Non
         ('Method("half", half)', 'Method("half", plain)'),
         ("METHODS = ", "for _ in range(3):\n    SHIFT += 1\nMETHODS = "),
         ("import os\n", "import os.path as os\n"),
+        ("METHODS = ", "@register\nclass World:\n    power = 2\n\n\nMETHODS = "),
+        ("METHODS = ", "@register\ndef world(x):\n    return x\n\n\nMETHODS = "),
+        ("METHODS = ", "class World(Base):\n    power = 2\n\n\nMETHODS = "),
+        ("METHODS = ", "class World(metaclass=Meta):\n    power = 2\n\n\nMETHODS = "),
+        ("METHODS = ", "class World:\n    register(2)\n\n\nMETHODS = "),
+        ("METHODS = ", "world = register(2)\nMETHODS = "),
+        ("METHODS = ", "def unused(x=register(2)):\n    return x\n\n\nMETHODS = "),
+        ("SIZES = (50, 100, 200)", "SIZES = (50, (SHIFT := 100), 200)"),
+        ("factors=(Grid(", "factors=(register(), Grid("),
+        ("factors=(Grid(", "factors=(indirect(), Grid("),
+        ("METHODS = ", "import some_plugin\nMETHODS = "),
+        ("METHODS = ", 'globals()["SHIFT"] = 3\nMETHODS = '),
     ],
 )
 def test_what_makes_other_numbers(tmp_path: Path, old: str, new: str) -> None:
     # `os` is reached by no function unless a marker is replaced.
     path = write_study(tmp_path, BEFORE_PLAIN="os.getpid()")
+    rewrite(path, "def theory(setting):", f"{HELPERS}def theory(setting):")
     before = digest_of(path)
     rewrite(path, old, new)
-    assert digest_of(path) != before
+    assert counted_text(path) != before
+    # And every later change of such a statement shows.
+    changed = counted_text(path)
+    if "power = 2" in new or "register(2)" in new:
+        rewrite(path, "2", "5")
+        assert counted_text(path) != changed
+
+
+HELPERS = """def register(x=None):
+    import sys
+    sys.modules[__name__].REGISTERED = x
+    return x or Grid({"n_obs": (1,), "world": ("a",)})
+
+
+def indirect():
+    return register()
+
+
+"""
+
+
+def counted_text(path: Path) -> str:
+    tree = sources._parse(path.read_bytes())
+    return sources._digest(["\n".join(map(ast.unparse, sources.counted(tree)))])
+
+
+def test_the_digest_is_of_what_was_executed(tmp_path: Path) -> None:
+    path = write_study(tmp_path)
+    study = load_study(path)
+    before = sources.source_digests(study)
+    rewrite(path, "SHIFT = 0.3", "SHIFT = 0.4")
+    assert sources.source_digests(study) == before
+    assert sources.source_digests(load_study(path)) != before
+
+
+def test_the_manifest_tells_the_sources_of_the_start(tmp_path: Path) -> None:
+    path = write_study(tmp_path)
+    before = sources.source_digests(load_study(path))
+
+    class Editor(CountingExecutor):
+        def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+            rewrite(path, "SHIFT = 0.3", "SHIFT = 0.4")
+
+    results = run_study(path, out=tmp_path / "out", executor=Editor)
+    assert "SHIFT = 0.4" in path.read_text()
+    assert results.manifest["sources"] == before
 
 
 def test_rooms_that_a_study_imports_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
