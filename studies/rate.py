@@ -7,11 +7,12 @@ Aims
     boundary cost? Are the constants of bias and variance those of the textbooks?
 
 Data-generating mechanisms
-    A replicate draws one regression function: a lacunary sum, rough at every point
-    (``lacunary``), a function with bounded second derivative (``c2``), or a sum of a few
-    sinusoids (``analytic``). Inputs are uniform or beta(2, 2) on the unit cube, noise is
-    standard normal, and the function's standard deviation is 1. Queries fill the region:
-    ``interior`` = [1/4, 3/4]^d, which no window leaves, or ``whole`` = [0, 1]^d.
+    A replicate draws one regression function from its world: a lacunary sum, rough at every
+    point (``rough``) or smoother than order 2 can use (``saturating``); a function whose
+    second derivative is bounded (``smooth``); a few sinusoids, of little amplitude
+    (``gentle``) or steep at the edges (``steep``). Inputs are uniform or beta(2, 2) on the
+    unit cube, noise is standard normal. Queries fill the region: ``interior`` =
+    [1/4, 3/4]^d, which no window leaves, or ``whole`` = [0, 1]^d.
 
 Estimands
     Squared bias, variance and mean squared error of the estimate, averaged over the region
@@ -28,18 +29,18 @@ Performance measures
     replicates with their Monte Carlo standard errors, tail slopes over the three largest n.
 """
 
-from typing import NamedTuple
+from typing import Any
 
 import numpy as np
 from scipy.optimize import minimize_scalar
-from scipy.stats import qmc
 
-from nwsim.dgp import make_design, make_noise, make_world
+from nwsim.dgp import Mechanism, Region, make_design, make_noise, make_world
 from nwsim.inference import (
     asymptotic_bias,
     asymptotic_variance,
     conditional_moments,
     decompose,
+    decompose_conditional,
     rate_exponent,
     rate_exponents,
 )
@@ -58,137 +59,107 @@ from nwsim.study import (
 
 N_DESIGNS = 2
 N_QUERIES = 256
-N_SELECTION_QUERIES = 64
 NOISE = make_noise("gaussian", scale=1.0)
-NOISE_VARIANCE = 1.0
-REGION = {"interior": (0.25, 0.75), "whole": (0.0, 1.0)}
-SATURATED = 3.0  # the alpha beyond every kernel of order 2
+REGIONS = {"interior": Region(0.25, 0.75), "whole": Region(0.0, 1.0)}
 WIDEST = 0.25  # a window of an interior query stays inside the cube
-ENGINE = "cells"
-# What no window can reach is no part of the region's risk: policies hardly matter here,
-# and n_empty says how often one was needed.
-EMPTY_WINDOW = "nearest"
+SATURATED = 3.0  # the alpha beyond every kernel of order 2
 
 
-class Sample(NamedTuple):
-    """What one replicate draws."""
-
-    function: object
-    queries: np.ndarray  # (m, d)
-    truth: np.ndarray  # (m,)
-    designs: list  # of (X (n, d), f(X) (n,))
-
-
-# Constants c of h = c n^(-1/(2 alpha + d)). Wide enough that the smallest windows hold some
-# fifty points, so that corrections in 1/(n h^d) are small; narrow enough that bias and
-# variance are of one size.
-ROUGH_CONSTANT = {0.25: 2.0, 0.5: 2.0, 0.75: 1.0, 1.0: 1.0, 1.5: 1.0}
-SMOOTH_CONSTANT = {1: 0.11, 2: 0.6, 3: 0.8}
-SATURATION_CONSTANT = {2: 0.09, 4: 0.2}  # by order of the kernel
-ANALYTIC_CONSTANT = 0.5
-# A smooth function varies on one scale only. Its waves must be short enough for the region
-# to hold several, or the error would differ too much from function to function, and long
-# enough for windows to be a small part of one, or the bias would not yet go like h^2.
-SMOOTH_FREQUENCY = {1: 6.0, 2: 1.0, 3: 0.75}
-SMOOTH_WAVES = {1: 1, 2: 6, 3: 6}
-SMOOTH_AMPLITUDE = {1: 1.0, 2: 0.5, 3: 0.5}
-SATURATION_LOWEST = 4.0
-SATURATION_AMPLITUDE = 0.8
+def world_options(condition):
+    """Return the options that make a family of regression functions a condition's world."""
+    world, alpha, dim = condition["world"], condition["alpha"], condition["dim"]
+    if world == "rough":
+        # Frequencies below one wave a unit, else the slope is off, and far above the
+        # smallest bandwidth, which at alpha = 1/4 takes more than the default.
+        return {"lowest": 0.25, "highest": 2.0**26 if alpha < 0.5 else None}
+    if world == "saturating":
+        return {"lowest": 3.0, "amplitude": 0.4}
+    if world == "smooth":
+        # Waves short enough for the region to hold several, or the error would differ too
+        # much from function to function; long enough for windows to be a small part of one,
+        # or the bias would not yet go like h^2.
+        lowest = {1: 6.0, 2: 1.0, 3: 0.75}[dim]
+        waves = {"n_terms": 1, "amplitude": 1.0} if dim == 1 else {"amplitude": 0.5}
+        return {"lowest": lowest, "highest": 1.05 * lowest, **waves}
+    if world == "gentle":
+        # So small an amplitude that the spread of f in a window adds nothing to the variance.
+        return {"lowest": 0.5, "highest": 1.0, "amplitude": 0.25}
+    # Steep at the edges and nearly straight inside.
+    return {"lowest": 0.25, "highest": 0.5, "amplitude": 2.0}
 
 
 def rate_bandwidth(condition):
-    """Return the bandwidth that the theorem names."""
-    alpha, dim = condition["alpha"], condition["dim"]
-    if condition["world"] == "c2":
-        constant = SMOOTH_CONSTANT[dim]
-    elif condition["world"] == "analytic":
-        constant = ANALYTIC_CONSTANT
-    elif alpha == SATURATED:
-        constant = SATURATION_CONSTANT[get_kernel(condition["kernel"]).order]
+    """Return the bandwidth that the theorem names, c n^(-1/(2 alpha + d)).
+
+    c is wide enough that the smallest windows hold some fifty points, so that corrections in
+    1/(n h^d) are small, and narrow enough that bias and variance are of one size.
+    """
+    world, alpha, dim = condition["world"], condition["alpha"], condition["dim"]
+    if world == "rough":
+        constant = 2.0 if alpha <= 0.5 else 1.0
+    elif world == "saturating":
+        constant = {2: 0.09, 4: 0.2}[get_kernel(condition["kernel"]).order]
+    elif world == "smooth":
+        constant = {1: 0.11, 2: 0.6, 3: 0.8}[dim]
     else:
-        constant = ROUGH_CONSTANT[alpha]
+        constant = 0.5
     return constant * condition["n_obs"] ** (-1.0 / (2.0 * alpha + dim))
 
 
-def world_of(condition):
-    """Return the law of the regression function."""
-    name, alpha, dim = condition["world"], condition["alpha"], condition["dim"]
-    if name == "c2":
-        frequency = SMOOTH_FREQUENCY[dim]
-        options = {
-            "n_terms": SMOOTH_WAVES[dim],
-            "lowest": frequency,
-            "highest": 1.05 * frequency,
-            "amplitude": SMOOTH_AMPLITUDE[dim],
-        }
-    elif has_constants(condition):
-        # A small amplitude keeps the spread of f within a window out of the variance.
-        options = {"lowest": 0.5, "highest": 1.0, "amplitude": 0.25}
-    elif name == "analytic":
-        # Long waves: steep at the edges and nearly straight inside, so that the boundary shows.
-        options = {"lowest": 0.25, "highest": 0.5, "amplitude": 2.0}
-    elif alpha == SATURATED:
-        options = {"lowest": SATURATION_LOWEST, "amplitude": SATURATION_AMPLITUDE}
-    else:
-        # Frequencies below one wave a unit, else the slope is off; and far above the
-        # smallest bandwidth, which at alpha = 1/4 takes more than the default.
-        options = {"lowest": 0.25, "highest": 2.0**26 if alpha < 0.5 else None}
-    return make_world(name, alpha=alpha, dim=dim, **options)
-
-
-def design_of(condition):
-    """Return the design."""
-    return make_design(condition["design"], dim=condition["dim"])
+def mechanism(condition):
+    """Return the laws of function, inputs and noise."""
+    family = {"rough": "lacunary", "saturating": "lacunary", "smooth": "c2"}
+    dim = condition["dim"]
+    world = make_world(
+        family.get(condition["world"], "analytic"),
+        alpha=condition["alpha"],
+        dim=dim,
+        **world_options(condition),
+    )
+    return Mechanism(world, make_design(condition["design"], dim=dim), NOISE)
 
 
 def draw(condition, rng):
     """Draw a function, queries in the region, and the inner designs."""
-    world_rng, query_rng, *design_rngs = rng.spawn(2 + N_DESIGNS)
-    function = world_of(condition).draw(world_rng)
-    low, high = REGION[condition["region"]]
-    unit = qmc.LatinHypercube(condition["dim"], rng=query_rng).random(N_QUERIES)
-    queries = low + (high - low) * unit
-    return Sample(
-        function, queries, function(queries), draw_designs(condition, function, design_rngs)
+    return mechanism(condition).draw(
+        rng, condition["n_obs"], N_DESIGNS, N_QUERIES, REGIONS[condition["region"]]
     )
-
-
-def draw_designs(condition, function, rngs):
-    """Draw one design for each generator."""
-    samples = [design_of(condition).draw(rng, condition["n_obs"]) for rng in rngs]
-    return [(X, function(X)) for X in samples]
 
 
 def smoother(condition, bandwidth):
-    """Return the estimator of this condition, unfitted."""
-    return NadarayaWatson(bandwidth, condition["kernel"], empty_window=EMPTY_WINDOW, engine=ENGINE)
+    """Return the estimator of this condition, unfitted.
+
+    The policy for empty windows hardly matters here: n_empty says how often one was met.
+    """
+    return NadarayaWatson(bandwidth, condition["kernel"], empty_window="nearest", engine="cells")
 
 
-def moments(model, data, function_values):
-    """Return conditional moments of a fitted model at the queries."""
-    return conditional_moments(model, data.queries, function_values, data.truth, NOISE_VARIANCE)
+def moments(model, data, sample):
+    """Return the conditional moments at the queries of a model fitted to the sample."""
+    return conditional_moments(model, data.queries, sample.f, data.truth, sample.noise_variance)
 
 
-def parts(data, per_design):
-    """Return error, its parts and empty windows from the designs' conditional moments."""
-    decomposition = decompose(
-        np.stack([m.mean[:, 0] for m in per_design]),
-        data.truth,
-        noise_covariance=np.stack([m.noise_covariance[:, 0, 0] for m in per_design]),
-    )
-    return {
-        "mse": decomposition.mse,
-        "bias2": decomposition.bias2,
-        "variance": decomposition.variance,
-        "n_empty": sum(m.n_empty for m in per_design),
-    }
+def parts(decomposition, n_empty):
+    """Return the error and its parts as measures."""
+    d = decomposition
+    return {"mse": d.mse, "bias2": d.bias2, "variance": d.variance, "n_empty": n_empty}
+
+
+def conditional_parts(condition, data, bandwidth):
+    """Return the parts on the conditional route, and the moments behind them."""
+    per_design = [
+        # The fit looks at the inputs alone; the function stands in for the responses.
+        moments(smoother(condition, bandwidth).fit(sample.X, sample.f), data, sample)
+        for sample in data.samples
+    ]
+    decomposition = decompose_conditional(per_design, data.truth)
+    return parts(decomposition, sum(m.n_empty for m in per_design)), per_design
 
 
 def at_rate(condition, data, rng):
     """Smooth with the bandwidth that the theorem names."""
     h = rate_bandwidth(condition)
-    per_design = [moments(smoother(condition, h).fit(X, f), data, f) for X, f in data.designs]
-    row = parts(data, per_design)
+    row, per_design = conditional_parts(condition, data, h)
     if has_constants(condition):
         row.update(constant_ratios(condition, data, per_design, h, row["variance"]))
     return row
@@ -196,8 +167,8 @@ def at_rate(condition, data, rng):
 
 def constant_ratios(condition, data, per_design, h, variance):
     """Return bias and variance over their textbook values."""
-    design, kernel, dim = design_of(condition), get_kernel(condition["kernel"]), condition["dim"]
-    Q = data.queries
+    kernel, dim = get_kernel(condition["kernel"]), condition["dim"]
+    design, Q = make_design(condition["design"], dim=dim), data.queries
     bias = np.mean([m.bias[:, 0] for m in per_design], axis=0)
     expected_bias = asymptotic_bias(
         h,
@@ -207,7 +178,12 @@ def constant_ratios(condition, data, per_design, h, variance):
         design.score(Q),
     )
     expected_variance = asymptotic_variance(
-        NOISE_VARIANCE, kernel.roughness(dim), condition["n_obs"], h, dim, design.density(Q)
+        data.noise.variance(Q),
+        kernel.roughness(dim),
+        condition["n_obs"],
+        h,
+        dim,
+        design.density(Q),
     )
     return {
         # Least squares through the origin: unbiased in the bias, which has both signs.
@@ -217,57 +193,48 @@ def constant_ratios(condition, data, per_design, h, variance):
 
 
 def at_oracle(condition, data, rng):
-    """Choose h for this function on designs of its own, then score it on the data's."""
-    chosen_on = draw_designs(condition, data.function, rng.spawn(N_DESIGNS))
-    h = oracle_bandwidth(condition, data, chosen_on)
-    per_design = [moments(smoother(condition, h).fit(X, f), data, f) for X, f in data.designs]
-    return {**parts(data, per_design), "bandwidth": h}
+    """Choose h for this function on designs of its own, then score it on the replicate's."""
+    chosen_on = mechanism(condition).draw_samples(
+        data.function, rng.spawn(N_DESIGNS), condition["n_obs"]
+    )
+    h, at_edge = oracle_bandwidth(condition, data, chosen_on)
+    row, _ = conditional_parts(condition, data, h)
+    return {**row, "bandwidth": h, "n_at_edge": at_edge}
 
 
-def oracle_bandwidth(condition, data, designs):
+def oracle_bandwidth(condition, data, samples):
     """Minimise the conditional mean squared error over h.
 
-    Part of the queries decide, and to a tenth in log h: the error is flat about its minimum.
+    A quarter of the queries decides, and to a tenth in log h: the error is flat about its minimum.
+    Returns h and whether the search stopped at an end of its range.
     """
-    few = data._replace(
-        queries=data.queries[:N_SELECTION_QUERIES], truth=data.truth[:N_SELECTION_QUERIES]
-    )
+    few = data.at_queries(slice(N_QUERIES // 4))
     start = rate_bandwidth(condition)
-    models = [smoother(condition, start).fit(X, f) for X, f in designs]
+    low, high = np.log(start / 6.0), np.log(min(6.0 * start, WIDEST))
+    models = [smoother(condition, start).fit(sample.X, sample.f) for sample in samples]
 
     def risk(log_h):
         per_design = [
-            moments(model.at_bandwidth(np.exp(log_h)), few, f)
-            for model, (_, f) in zip(models, designs, strict=True)
+            moments(model.at_bandwidth(np.exp(log_h)), few, sample)
+            for model, sample in zip(models, samples, strict=True)
         ]
-        return parts(few, per_design)["mse"]
+        return decompose_conditional(per_design, few.truth).mse
 
-    found = minimize_scalar(
-        risk,
-        bounds=(np.log(start / 4.0), np.log(min(4.0 * start, WIDEST))),
-        method="bounded",
-        options={"xatol": 0.1},
-    )
-    return float(np.exp(found.x))
+    found = minimize_scalar(risk, bounds=(low, high), method="bounded", options={"xatol": 0.1})
+    at_edge = min(found.x - low, high - found.x) < 0.2
+    return float(np.exp(found.x)), bool(at_edge)
 
 
 def at_leave_one_out(condition, data, rng):
     """Choose h by leave-one-out on noisy responses and predict."""
     estimates, chosen, n_empty = [], [], 0
-    for (X, f), noise_rng in zip(data.designs, rng.spawn(N_DESIGNS), strict=True):
-        y = f + NOISE.draw(noise_rng, X)
-        model = smoother(condition, "loo").fit(X, y)
+    for j, sample in enumerate(data.samples):
+        model = smoother(condition, "loo").fit(sample.X, data.responses(j))
         estimates.append(model.predict(data.queries))
         chosen.append(model.bandwidth_)
         n_empty += model.summary(data.queries).n_empty
-    decomposition = decompose(np.stack(estimates), data.truth)
-    return {
-        "mse": decomposition.mse,
-        "bias2": decomposition.bias2,
-        "variance": decomposition.variance,
-        "bandwidth": float(np.mean(chosen)),
-        "n_empty": n_empty,
-    }
+    row = parts(decompose(np.stack(estimates), data.truth), n_empty)
+    return {**row, "bandwidth": float(np.mean(chosen))}
 
 
 def has_constants(condition):
@@ -276,23 +243,27 @@ def has_constants(condition):
 
 
 def has_oracle(condition):
-    """Leave the oracle out where its path of bandwidths costs most."""
-    return condition["n_obs"] <= 2**16 and condition["world"] != "analytic"
+    """Search where the best window stays inside the cube, and costs allow the path."""
+    alpha, dim = condition["alpha"], condition["dim"]
+    return (
+        condition["world"] in ("rough", "saturating", "smooth")
+        and condition["n_obs"] <= 2**16
+        and (dim == 1 or alpha <= {2: 0.75, 3: 0.5}[dim])
+    )
 
 
 def has_leave_one_out(condition):
-    """Keep the quadratic search to moderate samples and a few settings."""
+    """Keep the search on noisy responses to moderate samples and a few settings."""
     return (
-        condition["n_obs"] <= 2**12
+        condition["world"] == "rough"
+        and condition["alpha"] in (0.5, 1.0)
         and condition["dim"] == 1
-        and condition["region"] == "interior"
-        and (condition["world"], condition["alpha"])
-        in {("lacunary", 0.5), ("lacunary", 1.0), ("c2", 2.0)}
+        and condition["n_obs"] <= 2**12
     )
 
 
 def is_tested(condition):
-    """Claim R1 as printed speaks of every alpha, of the whole domain, of any kernel."""
+    """Claim R1 as printed: kernels of order 2, any alpha, any region."""
     return condition["design"] == "uniform" and condition["kernel"] == "epanechnikov"
 
 
@@ -318,14 +289,14 @@ def best_exponent(setting):
     return rate_exponent(min(setting["alpha"], order), setting["dim"])
 
 
-def cells(world, alpha, dim, n_obs, kernel="epanechnikov", design="uniform", region="interior"):
-    """Return the crossing of the given levels."""
+def cells(world, alpha, dim, kernel="epanechnikov", design="uniform", region="interior"):
+    """Return the crossing of the given levels with the sample sizes of this dimension."""
     return Grid(
         {
             "world": (world,),
             "alpha": alpha,
             "dim": (dim,),
-            "n_obs": n_obs,
+            "n_obs": SIZES[dim],
             "kernel": (kernel,),
             "design": (design,),
             "region": (region,),
@@ -338,23 +309,26 @@ SIZES = {
     2: tuple(4**k for k in range(5, 9)),
     3: tuple(4**k for k in range(6, 9)),
 }
+TAIL: dict[str, Any] = {"rule": "rate", "tail": 3}
 ROUGH = (0.25, 0.5, 0.75, 1.0, 1.5)
-INTERIOR = {"region": "interior", "design": "uniform", "world": ("lacunary", "c2")}
-BOUNDARY = {"world": "analytic", "design": "uniform"}
-ORDER_TWO = {"kernel": "epanechnikov"}
-
+# Selections of the figures.
+PLAIN = {"world": ("rough", "smooth", "saturating"), "kernel": "epanechnikov"}
+UNSATURATED = {**PLAIN, "world": ("rough", "smooth")}
+KERNEL_LABELS = {
+    name: f"order {get_kernel(name).order} ({get_kernel(name).label.partition(',')[0]})"
+    for name in ("epanechnikov", "epanechnikov4")
+}
 
 STUDY = Study(
     name="rate",
     label="Rates of convergence of Nadaraya-Watson regression",
     seed=20261129,
     factors=(
-        *(cells("lacunary", ROUGH, dim, SIZES[dim]) for dim in SIZES),
-        *(cells("c2", (2.0,), dim, SIZES[dim]) for dim in SIZES),
-        *(cells("analytic", (2.0,), 1, SIZES[1], region=region) for region in REGION),
-        cells("lacunary", (SATURATED,), 1, SIZES[1]),
-        cells("lacunary", (SATURATED,), 1, SIZES[1], kernel="epanechnikov4"),
-        *(cells("analytic", (2.0,), dim, SIZES[dim], design="beta") for dim in (1, 2)),
+        *(cells("rough", ROUGH, dim) for dim in SIZES),
+        *(cells("smooth", (2.0,), dim) for dim in SIZES),
+        *(cells("saturating", (SATURATED,), 1, kernel=kernel) for kernel in KERNEL_LABELS),
+        *(cells("steep", (2.0,), 1, region=region) for region in REGIONS),
+        *(cells("gentle", (2.0,), dim, design="beta") for dim in (1, 2)),
     ),
     shared_streams=("kernel", "region"),
     draw=draw,
@@ -368,17 +342,13 @@ STUDY = Study(
         Measure("bias2", "squared bias"),
         Measure("variance", "variance"),
         Measure("bandwidth", "chosen bandwidth", methods=("oracle", "loo")),
-        Measure(
-            "bias_ratio",
-            "bias over its textbook value",
-            where=has_constants,
-            methods=("rate",),
-        ),
-        Measure(
-            "variance_ratio",
-            "variance over its textbook value",
-            where=has_constants,
-            methods=("rate",),
+        Measure("n_at_edge", "searches that ended at an edge", kind="count", methods=("oracle",)),
+        *(
+            Measure(name, label, where=has_constants, methods=("rate",))
+            for name, label in (
+                ("bias_ratio", "bias over its textbook value"),
+                ("variance_ratio", "variance over its textbook value"),
+            )
         ),
         Measure("n_empty", "empty windows", kind="count"),
     ),
@@ -389,32 +359,29 @@ STUDY = Study(
             "mse",
             theory=theory,
             margin=margin,
-            rule="rate",
-            tail=3,
-            where=is_tested,
             method="rate",
+            where=is_tested,
+            **TAIL,
         ),
         Claim(
-            "R1",
+            "R1_bias2",
             "Squared bias alone has that exponent at the bandwidth the theorem names.",
             "bias2",
             theory=theory,
-            margin=0.05,
-            rule="rate",
-            tail=3,
-            where=is_tested,
+            margin=margin,
             method="rate",
+            where=is_tested,
+            **TAIL,
         ),
         Claim(
             "R2",
-            "Order 2: squared bias stops at h^4; order 4 keeps the rate beyond alpha = 2.",
+            "At the bandwidth the theorem names, squared bias of order 2 stops at h^4.",
             "bias2",
             theory=saturated,
-            margin=0.05,
-            rule="rate",
-            tail=3,
-            where=lambda condition: condition["alpha"] == SATURATED,
+            margin=0.05,  # the exponents of the two orders lie 2/7 apart
             method="rate",
+            where=lambda setting: setting["world"] == "saturating",
+            **TAIL,
         ),
         Claim(
             "R2",
@@ -422,33 +389,29 @@ STUDY = Study(
             "mse",
             theory=best_exponent,
             margin=0.02,
-            rule="rate",
-            tail=3,
-            where=lambda condition: condition["alpha"] == SATURATED,
             method="oracle",
+            where=lambda setting: setting["world"] == "saturating",
+            **TAIL,
         ),
-        Claim(
-            "R2",
-            "The constant of the bias is that of the textbooks.",
-            "bias_ratio",
-            theory=1.0,
-            margin=0.05,
-            rule="equivalence",
-        ),
-        Claim(
-            "R2",
-            "The constant of the variance is that of the textbooks.",
-            "variance_ratio",
-            theory=1.0,
-            margin=0.05,
-            rule="equivalence",
+        *(
+            Claim(
+                "R2_constants",
+                f"The {what} has the constant of the textbooks.",
+                f"{what}_ratio",
+                theory=1.0,
+                margin=0.05,
+                rule="equivalence",
+                over="n_obs",
+            )
+            for what in ("bias", "variance")
         ),
     ),
     curves=(
         Curve("local_slope", "mse", "local_slope"),
-        Curve("tail_slope", "mse", "tail_slope", tail=3),
-        Curve("tail_slope", "bias2", "tail_slope", tail=3, where=lambda c: c["method"] != "loo"),
-        Curve("tail_slope", "variance", "tail_slope", tail=3, where=lambda c: c["method"] != "loo"),
+        *(
+            Curve("tail_slope", measure, "tail_slope", tail=3, where=lambda c: c["method"] != "loo")
+            for measure in ("mse", "bias2", "variance")
+        ),
     ),
     contrasts=(
         Contrast("cost_of_constant", "mse", "method", "rate", "oracle", kind="ratio"),
@@ -457,18 +420,20 @@ STUDY = Study(
         Contrast("order", "mse", "kernel", "epanechnikov4", "epanechnikov", kind="ratio"),
     ),
     figures=(
-        Figure("risk", "nwsim.report.rates:risk", {"where": {**INTERIOR, **ORDER_TWO}}),
-        Figure("parts", "nwsim.report.rates:parts", {"where": {**INTERIOR, **ORDER_TWO}}),
+        Figure("risk", "nwsim.report.rates:risk", {"where": PLAIN}),
+        Figure("parts", "nwsim.report.rates:parts", {"where": UNSATURATED}),
         Figure(
-            "local_slopes", "nwsim.report.rates:local_slopes", {"where": {**INTERIOR, **ORDER_TWO}}
+            "local_slopes",
+            "nwsim.report.rates:local_slopes",
+            {"where": UNSATURATED, "methods": ("rate", "oracle")},
         ),
+        Figure("boundary", "nwsim.report.rates:boundary", {"where": {"world": "steep"}}),
         Figure(
-            "boundary",
-            "nwsim.report.rates:boundary",
-            {"where": {"world": "analytic", "design": "uniform"}},
+            "saturation",
+            "nwsim.report.rates:saturation",
+            {"where": {"world": "saturating"}, "kernel_labels": KERNEL_LABELS},
         ),
-        Figure("saturation", "nwsim.report.rates:saturation", {"where": {"alpha": SATURATED}}),
-        Figure("constants", "nwsim.report.rates:constants", {"where": {"design": "beta"}}),
+        Figure("constants", "nwsim.report.rates:constants", {"where": {"world": "gentle"}}),
     ),
     profiles={
         "quick": Profile(

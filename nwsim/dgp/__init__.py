@@ -11,7 +11,7 @@ from nwsim.dgp.functions import composite as _composite
 from nwsim.dgp.functions import rough as _rough
 from nwsim.dgp.functions import smooth as _smooth
 from nwsim.dgp.functions.base import RegressionFunction, World
-from nwsim.dgp.mechanism import Mechanism, Sample
+from nwsim.dgp.mechanism import Mechanism, Region, Replicate, Sample
 from nwsim.dgp.noise import Noise, make_noise, noise_names
 from nwsim.dgp.registry import make_world, register_world, world_names
 
@@ -19,7 +19,9 @@ __all__ = [
     "Design",
     "Mechanism",
     "Noise",
+    "Region",
     "RegressionFunction",
+    "Replicate",
     "Sample",
     "World",
     "design_names",

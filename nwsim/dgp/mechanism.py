@@ -1,75 +1,86 @@
-"""A data-generating mechanism and the samples it draws."""
+"""A data-generating mechanism, and the replicates it draws.
+
+Averaging over designs for one function and then over functions keeps the squared bias of
+the function apart from the spread between functions: with a new function in each design,
+all squared bias would count as variance.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
+from scipy.stats import qmc
 
 from nwsim._typing import FloatArray
-from nwsim._validation import check_array, check_integer, check_same_length
+from nwsim._validation import check_integer, check_real
 from nwsim.dgp.designs import Design
-from nwsim.dgp.functions.base import RegressionFunction, read_only
+from nwsim.dgp.functions.base import RegressionFunction, World, read_only
 from nwsim.dgp.noise import Noise
 from nwsim.exceptions import ParameterError
 
 
-@dataclass(frozen=True, eq=False)
-class Sample:
-    """One sample; its arrays are read-only copies.
+class Region(NamedTuple):
+    """The cube [low, high]^d over which errors are integrated, with Lebesgue weight."""
 
-    Parameters
-    ----------
-    X : (n, d) array
-        Inputs.
-    f : (n,) array
-        Regression function at X.
-    y : (n,) array
-        Responses, f plus noise.
-    noise_variance : (n,) array
-        s(X)^2, at least 0.
+    low: float
+    high: float
 
-    Raises
-    ------
-    ParameterError
-        For NaN or infinity, wrong axes, or lengths that differ.
-    """
+
+class Sample(NamedTuple):
+    """Inputs X (n, d), the function f (n,) there, and the noise variance (n,)."""
 
     X: FloatArray
     f: FloatArray
-    y: FloatArray
     noise_variance: FloatArray
 
-    def __post_init__(self) -> None:
-        """Check the fields and put them in plain form."""
-        for name, axes in (("X", 2), ("f", 1), ("y", 1), ("noise_variance", 1)):
-            array = check_array(name, getattr(self, name), ndim=axes)
-            object.__setattr__(self, name, read_only(array))
-        check_same_length(X=self.X, f=self.f, y=self.y, noise_variance=self.noise_variance)
-        if (self.noise_variance < 0.0).any():
-            raise ParameterError("noise_variance must be at least 0 everywhere")
 
-    @property
-    def n_obs(self) -> int:
-        """Number of observations."""
-        return int(self.X.shape[0])
+@dataclass(frozen=True, eq=False)
+class Replicate:
+    """A function, where it is asked for, and the designs it is seen through.
 
-    @property
-    def dim(self) -> int:
-        """Input dimension."""
-        return int(self.X.shape[1])
+    Attributes
+    ----------
+    function : RegressionFunction
+    noise : Noise
+    queries : (m, d) read-only
+    truth : (m,) the function at the queries, read-only
+    samples : tuple of Sample
+        One an inner design. Arrays are read-only: all methods of a study share them.
+    """
+
+    function: RegressionFunction
+    noise: Noise
+    queries: FloatArray
+    truth: FloatArray
+    samples: tuple[Sample, ...]
+    _noise_streams: tuple[np.random.SeedSequence, ...]
+
+    def responses(self, j: int) -> FloatArray:
+        """Return the noisy responses (n,) of inner design j: the same at every call.
+
+        They are drawn when asked for, since the conditional route never needs them.
+        """
+        rng = np.random.Generator(np.random.PCG64(self._noise_streams[j]))
+        return self.samples[j].f + self.noise.draw(rng, self.samples[j].X)
+
+    def at_queries(self, chosen: slice) -> Replicate:
+        """Return the same replicate with some of its queries."""
+        return replace(self, queries=self.queries[chosen], truth=self.truth[chosen])
 
 
 @dataclass(frozen=True, eq=False)
 class Mechanism:
-    """``X ~ design, y = f(X) + noise``.
+    """``f ~ world, X ~ design, y = f(X) + noise``.
 
     Parameters
     ----------
-    regression_function : RegressionFunction
-        f, already drawn from its world: it stays the same over the samples.
+    world : World
+        Law of the regression function.
     design : Design
-        Law of X, of the same dimension. A design on the torus needs a periodic f.
+        Law of X, of the same dimension. A design on the torus needs a periodic function.
     noise : Noise
         Law of y - f(X) given X.
 
@@ -79,37 +90,78 @@ class Mechanism:
         For a part of the wrong kind, or parts that do not fit each other.
     """
 
-    regression_function: RegressionFunction
+    world: World
     design: Design
     noise: Noise
 
     def __post_init__(self) -> None:
-        """Check the fields and put them in plain form."""
-        parts = {"regression_function": RegressionFunction, "design": Design, "noise": Noise}
-        for name, kind in parts.items():
+        """Check that the parts fit each other."""
+        for name, kind in {"world": World, "design": Design, "noise": Noise}.items():
             if not isinstance(getattr(self, name), kind):
                 raise ParameterError(
                     f"{name} must be a {kind.__name__}; got {type(getattr(self, name)).__name__}"
                 )
-        if self.regression_function.dim != self.design.dim:
+        if self.world.dim != self.design.dim:
             raise ParameterError(
-                f"design must have the dim of the regression function, "
-                f"{self.regression_function.dim}; got {self.design.dim}"
+                f"design must have the dim of the world, {self.world.dim}; got {self.design.dim}"
             )
-        if self.design.domain == "torus" and self.regression_function.domain != "torus":
+        if self.design.domain == "torus" and self.world.domain != "torus":
             raise ParameterError(
                 "design must not be on the torus: the regression function is not periodic "
                 "(make its world with domain='torus')"
             )
 
-    def draw(self, rng: np.random.Generator, n_obs: int) -> Sample:
-        """Return a sample of n_obs observations: inputs are drawn first, then noise."""
-        n_obs = check_integer("n_obs", n_obs, minimum=1)
-        X = self.design.draw(rng, n_obs)
-        values = self.regression_function(X)
-        return Sample(
-            X=X,
-            f=values,
-            y=values + self.noise.draw(rng, X),
-            noise_variance=self.noise.variance(X),
+    def draw(
+        self,
+        rng: np.random.Generator,
+        n_obs: int,
+        n_designs: int,
+        n_queries: int,
+        region: Region,
+    ) -> Replicate:
+        """Draw a replicate.
+
+        Parameters
+        ----------
+        rng : Generator
+            Its children draw the function, the queries, the noise and each design, so that
+            one of them is the same however many numbers another takes.
+        n_obs, n_designs, n_queries : int
+            Observations of a design; designs; queries.
+        region : Region
+            Where the queries lie, stratified as a Latin hypercube (McKay, Beckman &
+            Conover 1979).
+
+        Raises
+        ------
+        ParameterError
+            For a size below 1 or a region without extent.
+        """
+        check_integer("n_designs", n_designs, minimum=1)
+        check_integer("n_queries", n_queries, minimum=1)
+        low = check_real("low of region", region[0])
+        high = check_real("high of region", region[1], above=low)
+        world_rng, query_rng, noise_rng, *design_rngs = rng.spawn(3 + n_designs)
+        function = self.world.draw(world_rng)
+        unit = qmc.LatinHypercube(self.world.dim, rng=query_rng).random(n_queries)
+        queries = read_only(low + (high - low) * unit)
+        seeds = noise_rng.bit_generator.seed_seq.spawn(n_designs)  # type: ignore[attr-defined]
+        return Replicate(
+            function=function,
+            noise=self.noise,
+            queries=queries,
+            truth=read_only(function(queries)),
+            samples=self.draw_samples(function, design_rngs, n_obs),
+            _noise_streams=tuple(seeds),
         )
+
+    def draw_samples(
+        self, function: RegressionFunction, rngs: Sequence[np.random.Generator], n_obs: int
+    ) -> tuple[Sample, ...]:
+        """Draw one sample of ``n_obs`` inputs with each generator, for a given function."""
+        n_obs = check_integer("n_obs", n_obs, minimum=1)
+        samples = []
+        for rng in rngs:
+            X = read_only(self.design.draw(rng, n_obs))
+            samples.append(Sample(X, read_only(function(X)), read_only(self.noise.variance(X))))
+        return tuple(samples)

@@ -1,9 +1,15 @@
 """From replicates to statements: moments, decompositions, precision, rates, verdicts.
 
-Arrays go in and frozen records come out; nothing here draws a number or knows an estimator.
+Arrays go in and frozen records come out. Nothing here draws a number, and estimators are known
+only by what `LinearSmoother` asks of them.
 """
 
-from nwsim.inference.conditional import ConditionalMoments, LinearSmoother, conditional_moments
+from nwsim.inference.conditional import (
+    ConditionalMoments,
+    LinearSmoother,
+    conditional_moments,
+    decompose_conditional,
+)
 from nwsim.inference.constants import (
     RateExponents,
     asymptotic_bias,
@@ -42,6 +48,7 @@ __all__ = [
     "combine",
     "conditional_moments",
     "decompose",
+    "decompose_conditional",
     "difference",
     "empirical_se",
     "equivalence",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -10,6 +11,7 @@ import numpy as np
 from nwsim._typing import ArrayLike, FloatArray
 from nwsim._validation import check_array, check_real
 from nwsim.exceptions import ParameterError
+from nwsim.inference.decomposition import Decomposition, decompose
 
 
 class LinearSmoother(Protocol):
@@ -123,6 +125,43 @@ def conditional_moments(
         bias=heads - at_query[:, np.newaxis],
         noise_covariance=noise_covariance,
         n_empty=int(n_empty),
+    )
+
+
+def decompose_conditional(
+    per_design: Sequence[ConditionalMoments],
+    truth: ArrayLike,
+    head_weights: ArrayLike | None = None,
+    query_weights: ArrayLike | None = None,
+) -> Decomposition:
+    """Split the error of a smoother seen through R designs, on the conditional route.
+
+    Parameters
+    ----------
+    per_design : sequence of ConditionalMoments, length R
+        One a design, all at the same queries.
+    truth : array_like, shape (m,)
+        The regression function at the queries.
+    head_weights, query_weights : array_like, optional
+        As in `decompose`.
+
+    Returns
+    -------
+    Decomposition
+
+    Raises
+    ------
+    ParameterError
+        If no design is given, and as `decompose` does.
+    """
+    if not per_design:
+        raise ParameterError("per_design must hold the moments of at least one design")
+    return decompose(
+        np.stack([moments.mean for moments in per_design]),
+        truth,
+        head_weights=head_weights,
+        noise_covariance=np.stack([moments.noise_covariance for moments in per_design]),
+        query_weights=query_weights,
     )
 
 

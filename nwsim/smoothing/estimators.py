@@ -132,13 +132,19 @@ class KernelSmoother(RegressorMixin, BaseEstimator):
 
     @property
     def bandwidth_uses_y(self) -> bool:
-        """Whether the responses chose the bandwidth, so that the fit is not linear in y."""
-        return isinstance(self.bandwidth, str) and self.bandwidth in USES_Y
+        """Whether the responses chose the bandwidth, so that the fit is not linear in y.
+
+        It tells of the last fit, whatever the parameters have been set to since.
+        """
+        check_is_fitted(self, "bandwidth_")
+        chosen = self.bandwidth_selection_
+        return chosen is not None and chosen.method in USES_Y
 
     def at_bandwidth(self, bandwidth: float | ArrayLike) -> Self:
         """Return a fitted copy with another bandwidth.
 
-        The copy shares the laid-out sample, so a path of bandwidths orders it only once.
+        The copy shares the laid-out sample, so a path of bandwidths orders it only once. It
+        counts as given: that it may come from the responses is the caller's to know.
 
         Parameters
         ----------
@@ -162,27 +168,27 @@ class KernelSmoother(RegressorMixin, BaseEstimator):
         )
         return other
 
-    def predict(self, X: ArrayLike) -> FloatArray:
+    def predict(self, X_query: ArrayLike) -> FloatArray:
         """Return the fitted values at the queries, (m,) or (m, p) as y was; no state changes.
 
         Parameters
         ----------
-        X : array_like, (m, d), or (m,) if d = 1
+        X_query : array_like, (m, d), or (m,) if d = 1
 
         Raises
         ------
         EmptyWindowError
             Under ``empty_window="raise"``, if a window holds no weight.
         """
-        fit = self._fit_at(self._queries(X), self._targets(), None)
+        fit = self._fit_at(self._queries(X_query), self._targets(), None)
         return fit.mean[:, 0] if self._y.ndim == 1 else fit.mean
 
-    def weights(self, X: ArrayLike) -> FloatArray:
+    def weights(self, X_query: ArrayLike) -> FloatArray:
         """Return the smoothing weights, (m, n): predictions are ``weights @ y``.
 
         Rows of empty windows follow the policy.
         """
-        Q = self._queries(X)
+        Q = self._queries(X_query)
         sample = self._sample
         sums = sample.sums(Q, np.empty((0, sample.prior.size)), degree=self._degree)
         fit = local_fit(sums, sample.kernel.signed)
@@ -205,21 +211,21 @@ class KernelSmoother(RegressorMixin, BaseEstimator):
             rows[empty] = filled
         return rows
 
-    def summary(self, X: ArrayLike) -> QuerySummary:
+    def summary(self, X_query: ArrayLike) -> QuerySummary:
         """Return the engine and the numbers of empty and singular windows at the queries."""
-        Q = self._queries(X)
+        Q = self._queries(X_query)
         sums = self._sample.sums(Q, np.empty((0, self._sample.prior.size)), degree=self._degree)
         fit = local_fit(sums, self._sample.kernel.signed)
         return QuerySummary(self.engine_, Q.shape[0], int(fit.empty.sum()), int(fit.singular.sum()))
 
     def moment_sums(
-        self, X: ArrayLike, values: ArrayLike, noise_variance: float | ArrayLike
+        self, X_query: ArrayLike, values: ArrayLike, noise_variance: float | ArrayLike
     ) -> MomentSums:
         """Return, in one pass, the sums over each query's window.
 
         Parameters
         ----------
-        X : array_like, (m, d), or (m,) if d = 1
+        X_query : array_like, (m, d), or (m,) if d = 1
         values : array_like, (n,) or (n, p)
             In the order of the fitted sample.
         noise_variance : float or array_like (n,)
@@ -232,12 +238,12 @@ class KernelSmoother(RegressorMixin, BaseEstimator):
             them; weights are prior_i K((q - x_i) / h), and empty windows are left as they
             are.
         """
-        Q = self._queries(X)
+        Q = self._queries(X_query)
         v, noise = self._values(values), self._noise(noise_variance)
         return self._sample.sums(Q, v, noise, self._degree)
 
     def head_moments(
-        self, X: ArrayLike, values: ArrayLike, noise_variance: float | ArrayLike
+        self, X_query: ArrayLike, values: ArrayLike, noise_variance: float | ArrayLike
     ) -> tuple[FloatArray, FloatArray, int]:
         """Return smoothed values and noise covariance, empty windows by the policy.
 
@@ -245,7 +251,7 @@ class KernelSmoother(RegressorMixin, BaseEstimator):
 
         Parameters
         ----------
-        X, values, noise_variance
+        X_query, values, noise_variance
             As in :meth:`moment_sums`.
 
         Returns
@@ -254,7 +260,9 @@ class KernelSmoother(RegressorMixin, BaseEstimator):
         noise_covariance : (m, 1, 1)
         n_empty : int
         """
-        fit = self._fit_at(self._queries(X), self._values(values), self._noise(noise_variance))
+        fit = self._fit_at(
+            self._queries(X_query), self._values(values), self._noise(noise_variance)
+        )
         return fit.mean[:, None, :], fit.noise_variance[:, None, None], int(fit.empty.sum())
 
     def _fit_at(self, Q: FloatArray, values: FloatArray, noise: FloatArray | None) -> LocalFit:
@@ -304,7 +312,8 @@ class NadarayaWatson(KernelSmoother):
     empty_window : {"nan", "zero", "nearest", "mean", "raise"}, default "nan"
         What a query whose window holds no weight receives.
     engine : {"auto", "direct", "window", "cells"}, default "auto"
-        How windows are found; results agree.
+        How windows are found in predictions and moment sums; results agree. Bandwidth rules
+        go along whole paths of bandwidths by routes of their own.
     tol : float, default 1e-12
         Accuracy asked of engines that approximate; all of today's are exact to rounding.
 

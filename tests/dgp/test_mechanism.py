@@ -15,7 +15,7 @@ import pytest
 
 from nwsim.dgp import (
     Mechanism,
-    Sample,
+    Region,
     World,
     design_names,
     make_design,
@@ -103,96 +103,98 @@ def test_noise_is_frozen():
             make_noise(name).base_scale = 3.0
 
 
-def mechanism(domain="torus", dim=2):
-    function = draw(make_world("lacunary", dim=dim, domain=domain))
+def mechanism(domain="torus", dim=2, **noise):
     return Mechanism(
-        function, make_design("uniform", dim=dim, domain=domain), make_noise("student")
+        make_world("lacunary", dim=dim, domain=domain),
+        make_design("uniform", dim=dim, domain=domain),
+        make_noise("student", **noise),
     )
 
 
-def test_sample_is_consistent_frozen_and_reproducible():
-    source = mechanism()
-    sample = source.draw(np.random.default_rng(7), 500)
-    again = source.draw(np.random.default_rng(7), 500)
-    for name in ("X", "f", "y", "noise_variance"):
-        array = getattr(sample, name)
-        np.testing.assert_array_equal(array, getattr(again, name))
-        with pytest.raises(ValueError, match="read-only"):
-            array[0] = 0.0
-    assert sample.X.shape == (500, 2)
-    assert (sample.n_obs, sample.dim) == (500, 2)
-    np.testing.assert_array_equal(sample.f, source.regression_function(sample.X))
-    np.testing.assert_array_equal(sample.noise_variance, 1.0)
-    residual = sample.y - sample.f
-    assert abs(residual.mean()) < 5 * residual.std() / math.sqrt(500)
+def drawn(source, seed=7, n_obs=500, n_designs=2, n_queries=16, region=(0.25, 0.75)):
+    return source.draw(np.random.default_rng(seed), n_obs, n_designs, n_queries, Region(*region))
+
+
+def test_replicate_is_consistent_read_only_and_reproducible():
+    replicate, again = drawn(mechanism()), drawn(mechanism())
+    np.testing.assert_array_equal(replicate.queries, again.queries)
+    np.testing.assert_array_equal(replicate.truth, replicate.function(replicate.queries))
+    assert replicate.queries.shape == (16, 2)
+    assert replicate.queries.min() >= 0.25
+    assert replicate.queries.max() <= 0.75
+    assert len(replicate.samples) == 2
+    for j, (sample, other) in enumerate(zip(replicate.samples, again.samples, strict=True)):
+        np.testing.assert_array_equal(sample.X, other.X)
+        np.testing.assert_array_equal(sample.f, replicate.function(sample.X))
+        np.testing.assert_array_equal(sample.noise_variance, 1.0)
+        residual = replicate.responses(j) - sample.f
+        np.testing.assert_array_equal(replicate.responses(j), again.responses(j))
+        assert abs(residual.mean()) < 5 * residual.std() / math.sqrt(500)
+        for array in (*sample, replicate.queries, replicate.truth):
+            with pytest.raises(ValueError, match="read-only"):
+                array[0] = 0.0
+    assert not np.array_equal(replicate.samples[0].X, replicate.samples[1].X)
+    assert not np.array_equal(replicate.responses(0), replicate.responses(1))
+    assert not np.array_equal(drawn(mechanism(), seed=8).queries, replicate.queries)
     with pytest.raises(dataclasses.FrozenInstanceError):
-        sample.y = sample.f
-    other = source.draw(np.random.default_rng(8), 500)
-    assert not np.array_equal(other.X, sample.X)
+        replicate.queries = replicate.truth
+
+
+def test_each_part_is_the_same_whatever_the_others_take():
+    few, many = drawn(mechanism(), n_obs=10), drawn(mechanism(), n_obs=1000, n_designs=5)
+    np.testing.assert_array_equal(few.queries, many.queries)
+    np.testing.assert_array_equal(few.truth, many.truth)
+    moved = drawn(mechanism(), region=(0.0, 1.0))
+    np.testing.assert_allclose(moved.queries, 2.0 * few.queries - 0.5)
+    np.testing.assert_array_equal(moved.samples[0].X, drawn(mechanism()).samples[0].X)
+
+
+def test_queries_are_stratified_in_each_coordinate():
+    queries = drawn(mechanism(), n_queries=64).queries
+    strata = np.floor((queries - 0.25) / 0.5 * 64).astype(int)
+    for a in range(2):
+        assert sorted(strata[:, a]) == list(range(64))
+
+
+def test_some_queries_of_a_replicate():
+    replicate = drawn(mechanism())
+    some = replicate.at_queries(slice(3))
+    np.testing.assert_array_equal(some.truth, replicate.truth[:3])
+    assert some.samples is replicate.samples
+    np.testing.assert_array_equal(some.responses(1), replicate.responses(1))
 
 
 def test_drawing_leaves_the_mechanism_and_global_state_alone():
     source = mechanism()
-    before = (repr(source.design), repr(source.noise), source.regression_function.phases.copy())
+    before = repr(source)
     np.random.seed(0)  # noqa: NPY002
     state = np.random.get_state()[1].copy()  # noqa: NPY002
-    source.draw(np.random.default_rng(7), 50)
+    drawn(source)
     np.testing.assert_array_equal(np.random.get_state()[1], state)  # noqa: NPY002
-    assert (repr(source.design), repr(source.noise)) == before[:2]
-    np.testing.assert_array_equal(source.regression_function.phases, before[2])
+    assert repr(source) == before
 
 
-def test_levels_of_noise_share_their_inputs():
-    function = draw(make_world("lacunary"))
-    design = make_design("uniform")
-    low, high = (
-        Mechanism(function, design, make_noise("gaussian", scale=scale)).draw(
-            np.random.default_rng(9), 100
-        )
-        for scale in (0.5, 1.0)
+def test_levels_of_noise_share_everything_else():
+    low, high = (drawn(mechanism(scale=scale)) for scale in (1.0, 3.0))
+    np.testing.assert_array_equal(low.samples[0].X, high.samples[0].X)
+    np.testing.assert_allclose(
+        3.0 * (low.responses(0) - low.samples[0].f), high.responses(0) - high.samples[0].f
     )
-    np.testing.assert_array_equal(low.X, high.X)
-    np.testing.assert_allclose(2 * (low.y - low.f), high.y - high.f, atol=1e-12)
-
-
-def test_caller_arrays_are_copied():
-    y = np.zeros(3)
-    sample = Sample(X=np.zeros((3, 1)), f=y, y=y, noise_variance=np.ones(3))
-    y[0] = 5.0
-    assert sample.y[0] == 0.0
-
-
-@pytest.mark.parametrize(
-    ("change", "match"),
-    [
-        ({"y": np.zeros(4)}, "lengths must agree: X has 3, f has 3, y has 4"),
-        ({"y": np.array([0.0, np.nan, 0.0])}, "y must be finite"),
-        ({"X": np.zeros(3)}, "X must have 2 axes"),
-        ({"noise_variance": np.array([1.0, -1.0, 1.0])}, "noise_variance must be at least 0"),
-        ({"X": np.zeros((0, 1))}, "X must have at least 1 rows"),
-    ],
-)
-def test_bad_samples_are_refused_by_name(change, match):
-    arrays = {
-        "X": np.zeros((3, 1)),
-        "f": np.zeros(3),
-        "y": np.zeros(3),
-        "noise_variance": np.ones(3),
-    }
-    with pytest.raises(ParameterError, match=match):
-        Sample(**{**arrays, **change})
 
 
 def test_parts_that_do_not_fit_are_refused():
-    cube, noise = draw(make_world("lacunary")), make_noise("gaussian")
+    cube, noise = make_world("lacunary"), make_noise("gaussian")
     with pytest.raises(ParameterError, match="design must have the dim"):
         Mechanism(cube, make_design("uniform", dim=2), noise)
     with pytest.raises(ParameterError, match="design must not be on the torus"):
         Mechanism(cube, make_design("uniform", domain="torus"), noise)
-    with pytest.raises(ParameterError, match="regression_function must be a RegressionFunction"):
-        Mechanism(make_world("lacunary"), make_design("uniform"), noise)
-    with pytest.raises(ParameterError, match="n_obs must be"):
-        Mechanism(cube, make_design("uniform"), noise).draw(np.random.default_rng(0), 0)
+    with pytest.raises(ParameterError, match="world must be a World"):
+        Mechanism(draw(cube), make_design("uniform"), noise)
+    for change in ({"n_obs": 0}, {"n_designs": 0}, {"n_queries": 0}):
+        with pytest.raises(ParameterError, match=f"{next(iter(change))} must be"):
+            drawn(mechanism(), **change)
+    with pytest.raises(ParameterError, match="high of region"):
+        drawn(mechanism(), region=(0.5, 0.5))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,7 +7,12 @@ import numpy as np
 import pytest
 
 from nwsim.exceptions import ParameterError
-from nwsim.inference import conditional_moments, decompose
+from nwsim.inference import (
+    ConditionalMoments,
+    conditional_moments,
+    decompose,
+    decompose_conditional,
+)
 
 
 @dataclass
@@ -140,3 +145,27 @@ def test_bad_input_is_named(queries, change, name):
     }
     with pytest.raises(ParameterError, match=name):
         conditional_moments(TwoHeads(X), **(arguments | change))
+
+
+def test_designs_decompose_as_their_stacked_moments():
+    rng = np.random.default_rng(3)
+    moments = [
+        ConditionalMoments(
+            mean=rng.normal(size=(5, 2)),
+            bias=np.zeros((5, 2)),
+            noise_covariance=np.tile(np.eye(2), (5, 1, 1)) * scale,
+            n_empty=0,
+        )
+        for scale in (1.0, 2.0, 3.0)
+    ]
+    truth, weights = rng.normal(size=5), [0.3, 0.7]
+    ours = decompose_conditional(moments, truth, head_weights=weights)
+    expected = decompose(
+        np.stack([m.mean for m in moments]),
+        truth,
+        weights,
+        np.stack([m.noise_covariance for m in moments]),
+    )
+    assert ours == expected
+    with pytest.raises(ParameterError, match="per_design must hold"):
+        decompose_conditional([], truth)
