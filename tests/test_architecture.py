@@ -20,6 +20,7 @@ LEVELS = {
     "seeding": 0,
     "exceptions": 0,
     "_typing": 0,
+    "_files": 0,
     "_validation": 0,
     "numerics": 1,
     "heads": 2,

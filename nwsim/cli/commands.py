@@ -71,15 +71,15 @@ def run(
     studies: str,
 ) -> int:
     """Run STUDY, or what is missing of it; write its tables and figures."""
-    from nwsim.study import FailureShareError, load_study, run_study
+    from nwsim.study import UnsoundRunError, load_study, run_study
 
     loaded = load_study(study, studies)
-    trouble: FailureShareError | None = None
+    trouble: UnsoundRunError | None = None
     try:
         results = run_study(
             loaded, profile, workers, out, n_sim=n_sim, replace=replace, studies_dir=studies
         )
-    except FailureShareError as error:
+    except UnsoundRunError as error:
         trouble, results = error, error.results
     if not no_figures:
         _draw(loaded, results)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from nwsim.exceptions import ParameterError, StoreError
-from nwsim.study.fields import check_name
-from nwsim.study.tables import write_text
+from nwsim._files import write_atomic
+from nwsim.exceptions import ParameterError
+from nwsim.study.parts import check_name
 
 _TEMPLATE = '''"""NAME: how fast the squared error of a sample mean falls.
 
@@ -95,9 +95,4 @@ def write_template(name: str, folder: Path) -> Path:
     path = folder / f"{name}.py"
     if path.exists():
         raise ParameterError(f"study name {name!r} is taken: {path} exists")
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise StoreError(f"cannot make the folder {folder}: {error.strerror}") from None
-    write_text(path, _TEMPLATE.replace("NAME", name))
-    return path
+    return write_atomic(path, _TEMPLATE.replace("NAME", name))

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import io
-import os
-import tempfile
 from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
@@ -12,7 +10,8 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
-from nwsim.exceptions import StoreError, StudyError
+from nwsim._files import write_atomic
+from nwsim.exceptions import StudyError
 from nwsim.report.style import style
 
 # Dates and program versions would change the file without changing the figure.
@@ -118,31 +117,3 @@ def save_figure(figure: Figure, folder: Path, name: str) -> list[Path]:
             figure.savefig(buffer, format=kind, metadata=metadata)
         paths.append(write_atomic(folder / f"{name}.{kind}", buffer.getvalue()))
     return paths
-
-
-def write_atomic(path: Path, content: bytes) -> Path:
-    """Put content at a path so that no reader ever meets half of it.
-
-    Raises
-    ------
-    StoreError
-        If the folder cannot be made or written.
-    """
-    temporary = None
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile(
-            dir=path.parent, prefix=f".{path.name}.", delete=False
-        ) as file:
-            temporary = file.name
-            file.write(content)
-        # A temporary file is private to its owner; results are as readable as any other file.
-        umask = os.umask(0)
-        os.umask(umask)
-        os.chmod(temporary, 0o666 & ~umask)
-        os.replace(temporary, path)
-    except OSError as error:
-        if temporary is not None:
-            Path(temporary).unlink(missing_ok=True)
-        raise StoreError(f"cannot write {path}: {error.strerror or error}") from None
-    return path

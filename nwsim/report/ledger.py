@@ -8,16 +8,9 @@ import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from nwsim._files import CLAIM_COLUMNS, parse_setting, write_atomic
 from nwsim.exceptions import StoreError
 from nwsim.inference import combine
-from nwsim.report.figures import write_atomic
-from nwsim.report.frames import parse_setting
-
-CLAIM_COLUMNS = [
-    *("claim", "setting", "quantity", "theory", "estimate", "mcse"),
-    *("ci_low", "ci_high", "margin", "rule", "verdict"),
-]
-"""Columns that every ``claims.csv`` has."""
 
 VERDICTS = ("supported", "refuted", "inconclusive")
 """Verdicts of a setting, in the order in which conditions are told."""

@@ -1,27 +1,40 @@
 """Declarative Monte Carlo studies: specification, runner, checkpoint, tables."""
 
-from nwsim.study.derived import Claim, Contrast, Curve, Figure
 from nwsim.study.loading import known_studies, load_study
 from nwsim.study.parts import Grid, Measure, Method, Profile
-from nwsim.study.pipeline import FailureShareError, run_study
+from nwsim.study.pipeline import (
+    FailureShareError,
+    MissingReplicatesError,
+    UnsoundRunError,
+    run_study,
+)
 from nwsim.study.results import Results, load_results, results_folder
+from nwsim.study.rules import ClaimRule, CurvePoint, CurveRule, Points, register_rule
 from nwsim.study.specification import Study
+from nwsim.study.statements import Claim, Contrast, Curve, Figure
 
 __all__ = [
     "Claim",
+    "ClaimRule",
     "Contrast",
     "Curve",
+    "CurvePoint",
+    "CurveRule",
     "FailureShareError",
     "Figure",
     "Grid",
     "Measure",
     "Method",
+    "MissingReplicatesError",
+    "Points",
     "Profile",
     "Results",
     "Study",
+    "UnsoundRunError",
     "known_studies",
     "load_results",
     "load_study",
+    "register_rule",
     "results_folder",
     "run_study",
 ]

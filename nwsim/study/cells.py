@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from nwsim._validation import check_integer
 from nwsim.exceptions import NwsimError, StudyError
 from nwsim.seeding import digest
-
-if TYPE_CHECKING:
-    from nwsim.study.fields import Level
-    from nwsim.study.specification import Study
+from nwsim.study.parts import Level, applies
+from nwsim.study.replicate import declared_outputs
+from nwsim.study.specification import Study
 
 
 @dataclass(frozen=True)
@@ -61,9 +60,6 @@ def plan_cells(study: Study, profile: str, n_sim: int | None = None) -> tuple[Ce
     StudyError
         If no condition is left, or if a function of the specification fails.
     """
-    from nwsim.study.fields import applies
-    from nwsim.study.replicate import declared_outputs
-
     chosen = study.profile(profile)
     if n_sim is not None:
         check_integer("n_sim", n_sim, minimum=1)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from nwsim.exceptions import NwsimError, StudyError
-from nwsim.study.fields import FILE_NAME
+from nwsim.study.parts import FILE_NAME
 from nwsim.study.specification import Study
 
 StudyLike: TypeAlias = "str | Path | Study"

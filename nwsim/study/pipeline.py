@@ -8,35 +8,47 @@ import json
 import tempfile
 import time
 import warnings
-from collections.abc import Callable, Iterable, Sequence
-from functools import partial
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from nwsim._files import write_atomic
 from nwsim._validation import check_integer
-from nwsim.exceptions import NwsimError, PrecisionWarning, StoreError, StudyError
-from nwsim.seeding import digest
-from nwsim.study.cells import Cell, plan_cells, series_over
-from nwsim.study.claims import expectations
+from nwsim.exceptions import PrecisionWarning, StoreError, StudyError
+from nwsim.study.cells import Cell, plan_cells
+from nwsim.study.derived import check_derived
 from nwsim.study.executors import ExecutorFactory, local_executor, single_threaded
 from nwsim.study.loading import StudyLike, load_study
 from nwsim.study.progress import progress_bar
 from nwsim.study.provenance import identity_of, manifest_of, manifest_text, run_record
-from nwsim.study.replicate import Outcome, ReplicateTask, declared_outputs
+from nwsim.study.replicate import Outcome, ReplicateTask
 from nwsim.study.results import MANIFEST, Results, read_results, results_folder
 from nwsim.study.runner import Block, make_blocks, run_blocks
 from nwsim.study.specification import Study
 from nwsim.study.store import CHECKPOINT, Store, remove_checkpoint
-from nwsim.study.summarise import contrast_pairs, summarise
-from nwsim.study.tables import write_text
+from nwsim.study.summarise import summarise
 
 
-class FailureShareError(StudyError):
-    """Too many replicates failed; the tables are written and say how many."""
+class UnsoundRunError(StudyError):
+    """Something is wrong with a run whose tables are written all the same.
+
+    Attributes
+    ----------
+    results : Results
+        What stands.
+    """
 
     def __init__(self, message: str, results: Results) -> None:
         super().__init__(message)
         self.results = results
+
+
+class FailureShareError(UnsoundRunError):
+    """Too many replicates failed; the tables say how many."""
+
+
+class MissingReplicatesError(UnsoundRunError):
+    """Replicates are missing because their workers died; the tables are of the others."""
 
 
 def run_study(
@@ -84,10 +96,12 @@ def run_study(
     ParameterError
         On an unknown profile or a number out of range.
     StudyError
-        If the study cannot be found or is inconsistent, or if blocks stay missing
-        because their workers died; finished replicates are kept.
+        If the study cannot be found or is inconsistent, or if no worker survives.
     StoreError
         If the folder cannot be written, or its checkpoint belongs to something else.
+    MissingReplicatesError
+        After writing the tables of what stands, if replicates stay missing because their
+        workers died; the finished ones are kept, and a rerun tries the others again.
     FailureShareError
         After writing, if more replicates failed than the study allows.
 
@@ -109,7 +123,7 @@ def run_study(
         remove_checkpoint(folder)
     with single_threaded(), Store(folder / CHECKPOINT, identity) as store:
         store.register(cells)
-        computed = _compute(
+        computed, lost = _compute(
             study, cells, store, executor or local_executor(workers), workers, block_size
         )
         summary = summarise(study, cells, store)
@@ -119,12 +133,12 @@ def run_study(
             worst = next(cell for cell in cells if cell.condition_id == condition_id)
             example = store.first_failure(worst, method)
     manifest = manifest_of(
-        study, profile, cells, n_sim, identity, summary.failures, summary.cautions
+        study, profile, cells, n_sim, identity, summary.failures, summary.cautions, summary.missing
     )
     record = run_record(started, time.perf_counter() - clock, workers, computed, profile)
     for name, text in summary.tables.items():
-        write_text(folder / name, text)
-    write_text(folder / MANIFEST, manifest_text(manifest))
+        write_atomic(folder / name, text)
+    write_atomic(folder / MANIFEST, manifest_text(manifest))
     _append_run(folder / "run.json", record, fresh=replace)
     results = read_results(folder)
     if any(cell.n_sim == 1 for cell in cells):
@@ -132,6 +146,14 @@ def run_study(
             "a condition with one replicate has no Monte Carlo standard error",
             PrecisionWarning,
             stacklevel=2,
+        )
+    if lost:
+        raise MissingReplicatesError(
+            f"{sum(summary.missing.values())} replicates are missing: their worker died three "
+            f"times, first in condition {lost[0].cell.condition_id}, replicates "
+            f"{lost[0].reps[0]} to {lost[0].reps[-1]}; the tables are of those that are "
+            "finished, and a rerun tries the others again",
+            results,
         )
     if example is not None:
         rep, kind, message = example
@@ -151,8 +173,8 @@ def _compute(
     factory: ExecutorFactory,
     workers: int,
     block_size: int | None,
-) -> int:
-    """Run the missing replicates; return how many there were."""
+) -> tuple[int, list[Block]]:
+    """Run the missing replicates; return how many were computed, and what was given up."""
     finished = store.finished(cells)
     blocks = make_blocks(cells, finished, workers, block_size)
     total = sum(cell.n_sim for cell in cells)
@@ -166,48 +188,7 @@ def _compute(
         # One block waits for each worker, so that none idles between two.
         window = 1 if workers == 1 else 2 * workers
         lost = run_blocks(blocks, ReplicateTask.of(study).pack(), factory, keep, window)
-    if lost:
-        count = sum(len(block.reps) for block in lost)
-        raise StudyError(
-            f"{count} replicates are missing: their worker died three times, first in "
-            f"condition {lost[0].cell.condition_id}, replicates {lost[0].reps[0]} to "
-            f"{lost[0].reps[-1]}; the finished ones are kept, and a rerun tries again"
-        )
-    return missing
-
-
-def check_derived(study: Study) -> None:
-    """Try every claim, curve and contrast on the study's conditions before any work.
-
-    Raises
-    ------
-    StudyError
-        If one selects no condition at all (a misspelt level in a filter would be a
-        silently missing row), or if a function of it fails.
-    """
-    cells = tuple(
-        Cell(digest(levels), levels, 1, declared_outputs(study.methods, study.measures, levels))
-        for levels in study.conditions()
-    )
-    trials: list[tuple[str, Callable[[], Iterable[Any]]]] = []
-    for claim in study.claims:
-        trials.append((f"claim {claim.id!r}", partial(expectations, claim, cells)))
-    for curve in study.curves:
-        along = partial(series_over, cells, curve.over, curve.measure, curve.where)
-        trials.append((f"curve {curve.name!r}", along))
-    for contrast in study.contrasts:
-        trials.append((f"contrast {contrast.name!r}", partial(contrast_pairs, contrast, cells)))
-    for what, select in trials:
-        try:
-            selected = list(select())
-        except NwsimError:
-            raise
-        except Exception as error:
-            raise StudyError(
-                f"study {study.name!r}: a function of {what} fails: {type(error).__name__}: {error}"
-            ) from error
-        if not selected:
-            raise StudyError(f"study {study.name!r}: {what} selects no condition of the study")
+    return missing - sum(len(block.reps) for block in lost), lost
 
 
 def _check_writable(folder: Path) -> None:
@@ -227,4 +208,4 @@ def _append_run(path: Path, record: dict[str, Any], fresh: bool) -> None:
         # A record that cannot be read is of no use to anyone and is begun again.
         with contextlib.suppress(ValueError, KeyError, TypeError):
             runs = list(json.loads(path.read_text(encoding="utf-8"))["runs"])
-    write_text(path, json.dumps({"runs": [*runs, record]}, indent=2) + "\n")
+    write_atomic(path, json.dumps({"runs": [*runs, record]}, indent=2) + "\n")

@@ -55,6 +55,7 @@ def manifest_of(
     identity: Mapping[str, str],
     failures: Sequence[Mapping[str, Any]],
     cautions: Sequence[Mapping[str, Any]],
+    missing: Mapping[str, int],
 ) -> dict[str, Any]:
     """Return the manifest of a results folder.
 
@@ -72,6 +73,8 @@ def manifest_of(
         Failed replicates, counted by condition, method and type.
     cautions : sequence of mapping
         Replicates that warned, counted by role (a method or "draw") and category.
+    missing : mapping of str to int
+        Replicates that no worker finished, by condition_id.
     """
     rule = study.profile(profile).rule if n_sim is None else f"n_sim={n_sim} given for this run"
     return {
@@ -87,6 +90,7 @@ def manifest_of(
             **{name: identity[f"version of {name}"] for name in ("python", *_LIBRARIES)},
         },
         "n_sim": {cell.condition_id: cell.n_sim for cell in cells},
+        "missing": dict(missing),
         "failures": [dict(row) for row in failures],
         "warnings": [dict(row) for row in cautions],
     }

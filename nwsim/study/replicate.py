@@ -6,6 +6,7 @@ processes, so it imports neither pandas nor anything that draws.
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import math
 import numbers
@@ -13,19 +14,17 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import cloudpickle
 import numpy as np
 from threadpoolctl import threadpool_limits
 
+from nwsim._typing import Factors
 from nwsim.exceptions import StudyError
 from nwsim.seeding import canonical, stream
-
-if TYPE_CHECKING:
-    from nwsim._typing import Factors
-    from nwsim.study.parts import Measure, Method
-    from nwsim.study.specification import Study
+from nwsim.study.parts import Measure, Method
+from nwsim.study.specification import Study
 
 
 class Outcome(NamedTuple):
@@ -98,6 +97,7 @@ class ReplicateTask:
         data, error = self._call(
             "draw", cautions, self.draw, condition, stream(self.seed, owners, rep, "data")
         )
+        make_read_only(data)
         scalars: dict[str, dict[str, float]] = {}
         failures: list[tuple[str, str, str]] = []
         for name, measures in outputs.items():
@@ -165,6 +165,30 @@ class ReplicateTask:
             if name in counts and math.isfinite(values[name]) and values[name] % 1:
                 raise StudyError(f"{place}: count {name!r} must be whole; got {value!r}")
         return values
+
+
+def make_read_only(data: Any) -> None:
+    """Make the arrays of a draw read-only: no method may change what another one gets.
+
+    They are looked for in tuples, lists, mappings and dataclasses, and among the arrays that
+    an array is a view of; what other objects hold is theirs to protect.
+    """
+    seen: set[int] = set()
+    queue = [data]
+    while queue:
+        item = queue.pop()
+        if item is None or isinstance(item, (str, bytes, int, float)) or id(item) in seen:
+            continue
+        seen.add(id(item))
+        if isinstance(item, np.ndarray):
+            item.flags.writeable = False
+            queue.append(item.base)
+        elif isinstance(item, (tuple, list, set, frozenset)):
+            queue += item
+        elif isinstance(item, Mapping):
+            queue += item.values()
+        elif dataclasses.is_dataclass(item) and not isinstance(item, type):
+            queue += [getattr(item, entry.name, None) for entry in dataclasses.fields(item)]
 
 
 @functools.lru_cache(maxsize=4)

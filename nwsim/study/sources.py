@@ -114,9 +114,7 @@ class _Calls:
         for statement in tree.body:
             if isinstance(statement, ast.ImportFrom) and statement.module == "nwsim.study":
                 self.pure |= {
-                    alias.asname or alias.name
-                    for alias in statement.names
-                    if alias.name in _PARTS
+                    alias.asname or alias.name for alias in statement.names if alias.name in _PARTS
                 }
             elif isinstance(statement, ast.FunctionDef):
                 self.functions[statement.name] = statement
@@ -139,9 +137,7 @@ class _Calls:
                 name = node.func.id if isinstance(node.func, ast.Name) else None
                 own = self.functions.get(name or "")
                 if own is not None and name not in seen:
-                    if own.decorator_list or not self.harmless(
-                        *own.body, seen=seen | {own.name}
-                    ):
+                    if own.decorator_list or not self.harmless(*own.body, seen=seen | {own.name}):
                         return False
                 elif own is None and name not in self.pure:
                     return False

@@ -14,18 +14,21 @@ from typing import Any
 from nwsim._validation import check_choice, check_integer, check_real
 from nwsim.exceptions import ParameterError
 from nwsim.seeding import digest
-from nwsim.study.checking import check_study
-from nwsim.study.derived import Claim, Contrast, Curve, Figure
-from nwsim.study.fields import (
+from nwsim.study.parts import (
     Draw,
+    Grid,
     Level,
+    Measure,
+    Method,
+    Profile,
     check_callable,
     check_kind,
     check_label,
     check_name,
     level_type,
 )
-from nwsim.study.parts import Grid, Measure, Method, Profile
+from nwsim.study.rules import CLAIM_RULES, CURVE_RULES
+from nwsim.study.statements import Claim, Contrast, Curve, Figure
 
 
 @dataclass(frozen=True)
@@ -103,7 +106,7 @@ class Study:
             check_name("profile name", profile)
             check_kind(f"profiles[{profile!r}]", (value,), Profile)
         object.__setattr__(self, "profiles", MappingProxyType(dict(self.profiles)))
-        check_study(self)
+        _check_study(self)
 
     @property
     def factor_types(self) -> dict[str, str]:
@@ -136,3 +139,97 @@ class Study:
     def profile(self, name: str) -> Profile:
         """Return the profile of that name, or raise with the known ones listed."""
         return self.profiles[check_choice("profile", name, tuple(self.profiles))]
+
+
+def _check_study(study: Study) -> None:
+    """Raise :class:`~nwsim.exceptions.ParameterError` at the first broken reference."""
+    for name in ("factors", "methods", "measures"):
+        if not getattr(study, name):
+            raise ParameterError(f"{name} must hold at least one entry")
+    for name in ("methods", "measures", "contrasts", "figures"):
+        _check_distinct(name, [item.name for item in getattr(study, name)])
+    # One claim may be tested on several quantities and methods, one curve drawn for
+    # several measures.
+    for index, claim in enumerate(study.claims):
+        for other in study.claims[:index]:
+            if (claim.id, claim.quantity) == (other.id, other.quantity) and (
+                claim.method == other.method or None in (claim.method, other.method)
+            ):
+                raise ParameterError(
+                    f"claims must differ in id, quantity or method: {claim.id!r} judges "
+                    f"{claim.quantity!r} twice for "
+                    f"{claim.method or other.method or 'every method'}"
+                )
+    _check_distinct("curves", [f"{c.name} {c.measure}" for c in study.curves])
+    _check_distinct("shared_streams", list(study.shared_streams))
+    _check_grids(study)
+    factors = tuple(study.levels)
+    methods = tuple(method.name for method in study.methods)
+    for factor in study.shared_streams:
+        check_choice("shared_streams", factor, factors)
+    for measure in study.measures:
+        for method in measure.methods or ():
+            check_choice(f"methods of measure {measure.name!r}", method, methods)
+    _check_derived(study, factors, methods)
+
+
+def _check_distinct(field: str, names: list[str]) -> None:
+    for name in names:
+        if names.count(name) > 1:
+            raise ParameterError(f"{field} must have distinct names; {name!r} occurs twice")
+
+
+def _check_grids(study: Study) -> None:
+    first = set(study.factors[0].levels)
+    for grid in study.factors[1:]:
+        if set(grid.levels) != first:
+            odd = ", ".join(sorted(first.symmetric_difference(grid.levels)))
+            raise ParameterError(f"factors must be the same in every grid; not in all: {odd}")
+    # Levels of one type within a grid may still differ in type between grids.
+    _ = study.factor_types
+
+
+def _check_derived(study: Study, factors: tuple[str, ...], methods: tuple[str, ...]) -> None:
+    means = tuple(measure.name for measure in study.measures if measure.kind == "mean")
+    for claim in study.claims:
+        what = f"claim {claim.id!r}"
+        check_choice(f"quantity of {what}", claim.quantity, means)
+        if claim.over is not None:
+            check_choice(f"over of {what}", claim.over, factors)
+            _check_over(study, what, claim.over, CLAIM_RULES[claim.rule].slope)
+        if claim.method is not None:
+            check_choice(f"method of {what}", claim.method, methods)
+    for curve in study.curves:
+        what = f"curve {curve.name!r}"
+        check_choice(f"measure of {what}", curve.measure, means)
+        check_choice(f"over of {what}", curve.over, factors)
+        _check_over(study, what, curve.over, CURVE_RULES[curve.rule].slope)
+    for contrast in study.contrasts:
+        what = f"contrast {contrast.name!r}"
+        check_choice(f"measure of {what}", contrast.measure, means)
+        # Other levels have random numbers of their own: their replicates are no pairs.
+        check_choice(f"factor of {what}", contrast.factor, ("method", *study.shared_streams))
+        levels = methods if contrast.factor == "method" else study.levels[contrast.factor]
+        for parameter in ("level", "baseline"):
+            value = getattr(contrast, parameter)
+            if value not in levels:
+                raise ParameterError(
+                    f"{parameter} of {what} must be one of {', '.join(map(repr, levels))}; "
+                    f"got {value!r}"
+                )
+
+
+def _check_over(study: Study, what: str, over: str, slope: bool) -> None:
+    """Refuse to run along names; slopes also along levels that share random numbers."""
+    if study.factor_types[over] not in ("int", "float"):
+        raise ParameterError(f"over of {what} must be a factor with numbers as levels")
+    if not slope:
+        return
+    if min(study.levels[over]) <= 0:  # type: ignore[operator]
+        raise ParameterError(f"over of {what} must be a factor with positive numbers as levels")
+    # The fit takes its points as independent; common random numbers would make its
+    # standard error wrong.
+    if over in study.shared_streams:
+        raise ParameterError(
+            f"shared_streams must not hold {over!r}: {what} fits a slope over its levels"
+        )

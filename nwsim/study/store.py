@@ -17,12 +17,12 @@ from typing import Any
 
 import numpy as np
 
+from nwsim._files import replacing
 from nwsim._typing import FloatArray, IntArray
 from nwsim.exceptions import StoreError
 from nwsim.seeding import canonical
 from nwsim.study.cells import Cell
 from nwsim.study.replicate import Outcome
-from nwsim.study.tables import replacing
 
 CHECKPOINT = "replications.sqlite"
 _APPLICATION_ID = 0x6E77736D  # "nwsm"
@@ -188,7 +188,7 @@ class Store:
         """Return the scalars of a cell by method and measure, in order of replicate.
 
         Every method of the cell has every one of its measures; arrays of one method
-        have the same replicates, those that :meth:`standing` returns.
+        have the same replicates: those that are finished and did not fail.
         """
         found: dict[str, dict[str, list[float]]] = {
             method: {measure: [] for measure in measures}
@@ -205,14 +205,17 @@ class Store:
             for method, columns in found.items()
         }
 
-    def standing(self, cell: Cell) -> dict[str, IntArray]:
-        """Return the finished replicates in which each method stands, in order."""
-        finished = self.finished((cell,))[cell.condition_id]
-        failed = self.failed(cell)
-        return {
-            method: np.array(sorted(finished - failed[method].keys()), dtype=np.int64)
-            for method in cell.outputs
-        }
+    def column(self, cell: Cell, method: str, measure: str) -> tuple[IntArray, FloatArray]:
+        """Return the replicates in which a measure stands, in order, and its values."""
+        rows = self._connection.execute(
+            "SELECT rep, value FROM scalars WHERE cell = ? AND rep < ? AND method = ? "
+            "AND measure = ? ORDER BY rep",
+            (*self._bounds(cell), method, measure),
+        ).fetchall()
+        return (
+            np.array([rep for rep, _ in rows], dtype=np.int64),
+            np.array([value for _, value in rows], dtype=np.float64),
+        )
 
     def failed(self, cell: Cell) -> dict[str, dict[int, str]]:
         """Return the type of each failure by method and replicate."""

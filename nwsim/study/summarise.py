@@ -9,28 +9,18 @@ from __future__ import annotations
 import math
 import warnings
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
-
-import numpy as np
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from nwsim._typing import FloatArray
 from nwsim.exceptions import PrecisionWarning
-from nwsim.inference import Estimate, difference, mean, ratio
-from nwsim.seeding import digest
+from nwsim.inference import Estimate, mean
 from nwsim.study.cells import Cell
-from nwsim.study.claims import judge
-from nwsim.study.curves import derive
-from nwsim.study.derived import Contrast
+from nwsim.study.derived import compare, derive, judge
+from nwsim.study.rules import Column
 from nwsim.study.specification import Study
 from nwsim.study.store import Store
-from nwsim.study.tables import Row, level_text, table_text
-
-CLAIM_COLUMNS = (
-    "claim", "setting", "quantity", "theory", "estimate", "mcse", "ci_low", "ci_high", "margin",
-    "rule", "verdict",
-)  # fmt: skip
+from nwsim.study.tables import Row, columns_of, table_text
 
 
 @dataclass(frozen=True)
@@ -44,37 +34,59 @@ class Summary:
         condition_id, method, type, count.
     cautions : sequence of rows
         role, category, count of replicates.
+    missing : mapping of str to int
+        Replicates that no worker finished, by condition_id.
     worst_failure : tuple of (share, condition_id, method)
     """
 
     tables: Mapping[str, str]
     failures: Sequence[Row]
     cautions: Sequence[Row]
+    missing: Mapping[str, int]
     worst_failure: tuple[float, str, str]
 
 
+@dataclass(frozen=True)
+class _Finished:
+    """The replicates of a checkpoint, as rows are derived from them."""
+
+    store: Store
+    estimates: dict[tuple[str, str, str], Estimate] = field(default_factory=dict)
+
+    def estimate(self, cell: Cell, method: str, measure: str) -> Estimate:
+        return self.estimates[cell.condition_id, method, measure]
+
+    def column(self, cell: Cell, method: str, measure: str) -> Column:
+        return self.store.column(cell, method, measure)
+
+
 def summarise(study: Study, cells: Sequence[Cell], store: Store) -> Summary:
-    """Compute every table of a run whose replicates are all finished.
+    """Compute every table of a run from the replicates that stand.
 
     Parameters
     ----------
     study : Study
     cells : sequence of Cell
     store : Store
-        Holds replicates 0, ..., n_sim - 1 of each cell.
+        Holds replicates 0, ..., n_sim - 1 of each cell, or those that could be finished.
     """
     kinds = {measure.name: measure.kind for measure in study.measures}
     rows: list[Row] = []
     failures: list[Row] = []
-    estimates: dict[tuple[str, str, str], Estimate] = {}
+    sample = _Finished(store)
     cautions: Counter[tuple[str, str]] = Counter()
+    missing: dict[str, int] = {}
     worst = (0.0, "", "")
     for cell in cells:
         values, failed = store.values(cell), store.failed(cell)
+        finished = len(store.finished((cell,))[cell.condition_id])
+        if finished < cell.n_sim:
+            missing[cell.condition_id] = cell.n_sim - finished
         cautions.update(store.cautions(cell))
         for method, measures in cell.outputs.items():
             n_failed = len(failed[method])
-            worst = max(worst, (n_failed / cell.n_sim, cell.condition_id, method))
+            if finished:
+                worst = max(worst, (n_failed / finished, cell.condition_id, method))
             for kind, count in sorted(Counter(failed[method].values()).items()):
                 failures.append(
                     {
@@ -91,10 +103,9 @@ def summarise(study: Study, cells: Sequence[Cell], store: Store) -> Summary:
                     continue
                 estimate = _estimate(columns[measure], kinds[measure])
                 if kinds[measure] == "mean":
-                    estimates[cell.condition_id, method, measure] = estimate
+                    sample.estimates[cell.condition_id, method, measure] = estimate
                 rows.append(
                     {
-                        "study": study.name,
                         "condition_id": cell.condition_id,
                         **cell.factors,
                         "method": method,
@@ -106,40 +117,25 @@ def summarise(study: Study, cells: Sequence[Cell], store: Store) -> Summary:
                         "n_empty": n_empty,
                     }
                 )
-    claims = [row for claim in study.claims for row in judge(claim, cells, estimates)]
-    curves = [
-        {"study": study.name, **row}
-        for curve in study.curves
-        for row in derive(curve, cells, estimates)
-    ]
-    contrasts = [
-        row for contrast in study.contrasts for row in _contrast(study, contrast, cells, store)
-    ]
+    shared = study.shared_streams
+    found: dict[str, list[Row]] = {
+        "performance": rows,
+        "contrasts": [row for c in study.contrasts for row in compare(c, cells, sample)],
+        "curves": [row for c in study.curves for row in derive(c, cells, sample, shared)],
+        "claims": [row for c in study.claims for row in judge(c, cells, sample, shared)],
+    }
     factors = tuple(study.levels)
-    # A factor that every curve runs along would be an empty column.
-    along = {factor for factor in factors if all(c.over == factor for c in study.curves)}
-    kept = tuple(name for name in factors if not (study.curves and name in along))
     tables = {
-        "performance.csv": table_text(
-            ("study", "condition_id", *factors, "method", "measure", "estimate", "mcse", "n_sim",
-             "n_failed", "n_empty"),
-            rows,
-        ),
-        "contrasts.csv": table_text(
-            ("study", "contrast", "condition_id", *factors, "method", "measure", "kind", "factor",
-             "level", "baseline", "estimate", "mcse", "n_sim"),
-            contrasts,
-        ),
-        "curves.csv": table_text(
-            ("study", "curve", *kept, "method", "measure", "over", "x", "estimate", "mcse"), curves
-        ),
-        "claims.csv": table_text(CLAIM_COLUMNS, claims),
-    }  # fmt: skip
+        f"{name}.csv": table_text(
+            columns_of(name, factors), [{"study": study.name, **row} for row in own]
+        )
+        for name, own in found.items()
+    }
     counted = [
         {"role": role, "category": category, "count": count}
         for (role, category), count in sorted(cautions.items())
     ]
-    return Summary(tables, failures, counted, worst)
+    return Summary(tables, failures, counted, missing, worst)
 
 
 def _estimate(values: FloatArray, kind: str) -> Estimate:
@@ -154,73 +150,3 @@ def _estimate(values: FloatArray, kind: str) -> Estimate:
         return average
     total = math.fsum(values)
     return Estimate(total, average.mcse * n_sim, n_sim)
-
-
-def _contrast(
-    study: Study, contrast: Contrast, cells: Sequence[Cell], store: Store
-) -> Iterator[Row]:
-    """Yield the rows of one contrast, each at the condition of its ``level``."""
-    for cell, method, other, other_method in contrast_pairs(contrast, cells):
-        first, second = _paired(store, (cell, method), (other, other_method), contrast.measure)
-        if first.size == 0:
-            found = Estimate(math.nan, math.nan, 0)
-        else:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", PrecisionWarning)
-                compare = difference if contrast.kind == "difference" else ratio
-                found = compare(first, second)
-        yield {
-            "study": study.name,
-            "contrast": contrast.name,
-            "condition_id": cell.condition_id,
-            **cell.factors,
-            "method": method,
-            "measure": contrast.measure,
-            "kind": contrast.kind,
-            "factor": contrast.factor,
-            "level": level_text(contrast.level),
-            "baseline": level_text(contrast.baseline),
-            "estimate": found.estimate,
-            "mcse": found.mcse,
-            "n_sim": found.n_sim,
-        }
-
-
-def contrast_pairs(
-    contrast: Contrast, cells: Sequence[Cell]
-) -> Iterator[tuple[Cell, str, Cell, str]]:
-    """Yield (cell, method) of the level with (cell, method) of its baseline."""
-    by_id = {cell.condition_id: cell for cell in cells}
-    for cell in cells:
-        for method in cell.outputs:
-            position: dict[str, Any] = {**cell.factors, "method": method}
-            if position[contrast.factor] != contrast.level:
-                continue
-            if contrast.where is not None and not contrast.where(position):
-                continue
-            twin = {**position, contrast.factor: contrast.baseline}
-            other_method = str(twin.pop("method"))
-            other = by_id.get(digest(twin))
-            if (
-                other is not None
-                and contrast.measure in cell.outputs[method]
-                and contrast.measure in other.outputs.get(other_method, ())
-            ):
-                yield cell, method, other, other_method
-
-
-def _paired(
-    store: Store, first: tuple[Cell, str], second: tuple[Cell, str], measure: str
-) -> tuple[FloatArray, FloatArray]:
-    """Return the values of a measure in the replicates where both sides stand."""
-    columns, standing = [], []
-    for cell, method in (first, second):
-        failed = store.failed(cell)[method]
-        reps = np.array([rep for rep in range(cell.n_sim) if rep not in failed], dtype=np.int64)
-        columns.append(store.values(cell)[method][measure])
-        standing.append(reps)
-    common = np.intersect1d(standing[0], standing[1])
-    return (
-        columns[0][np.isin(standing[0], common)],
-        columns[1][np.isin(standing[1], common)],
-    )

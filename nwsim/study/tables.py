@@ -6,22 +6,40 @@ decimal point; an undefined value (NaN) is an empty field. Lines end in a newlin
 
 from __future__ import annotations
 
-import contextlib
 import csv
 import io
 import math
-import os
-import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from nwsim._files import CLAIM_COLUMNS, level_text
 from nwsim.exceptions import StoreError
 
 if TYPE_CHECKING:
     import pandas as pd
 
 Row: TypeAlias = dict[str, Any]
+
+_OWN = "<factors>"
+_LAYOUT: Mapping[str, tuple[str, ...]] = {
+    "performance": (
+        *("study", "condition_id", _OWN, "method", "measure", "estimate", "mcse"),
+        *("n_sim", "n_failed", "n_empty"),
+    ),
+    "contrasts": (
+        *("study", "contrast", "condition_id", _OWN, "method", "measure", "kind"),
+        *("factor", "level", "baseline", "estimate", "mcse", "n_sim"),
+    ),
+    "curves": (*("study", "curve", _OWN, "method", "measure", "over", "x", "estimate", "mcse"),),
+    "claims": CLAIM_COLUMNS,
+}
+
+TABLES = tuple(_LAYOUT)
+"""Names of the tables of a results folder."""
+
+RESERVED = frozenset(("rep", *(name for row in _LAYOUT.values() for name in row))) - {_OWN}
+"""Columns of the tables, which no factor may be named like."""
 
 COLUMN_TYPES: Mapping[str, str] = {
     "estimate": "float",
@@ -38,15 +56,11 @@ COLUMN_TYPES: Mapping[str, str] = {
 """Types of the columns that are neither texts nor factors."""
 
 
-def level_text(value: Any) -> str:
-    """Return a value as the text of a CSV field."""
-    if value is None:
-        return ""
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, float):
-        return "" if math.isnan(value) else repr(float(value))
-    return str(value)
+def columns_of(table: str, factors: Sequence[str]) -> tuple[str, ...]:
+    """Return the columns of a table of a study with these factors."""
+    return tuple(
+        name for entry in _LAYOUT[table] for name in (factors if entry == _OWN else (entry,))
+    )
 
 
 def table_text(columns: Sequence[str], rows: Sequence[Row]) -> str:
@@ -106,32 +120,3 @@ def _column(fields: list[str], kind: str) -> pd.Series[Any]:
         known = {"true": True, "false": False, "": pd.NA}
         return pd.Series([known[x] for x in fields], dtype="boolean" if gaps else "bool")
     return pd.Series(fields, dtype="str")
-
-
-@contextlib.contextmanager
-def replacing(path: Path) -> Iterator[Path]:
-    """Yield a temporary name beside ``path`` that takes its place if all goes well."""
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    os.close(handle)
-    temporary = Path(name)
-    try:
-        yield temporary
-        temporary.chmod(0o644)
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
-
-
-def write_text(path: Path, text: str) -> None:
-    """Write a file whole or not at all: to a temporary name first, then renamed.
-
-    Raises
-    ------
-    StoreError
-        If the folder cannot be written.
-    """
-    try:
-        with replacing(path) as temporary:
-            temporary.write_bytes(text.encode("utf-8"))
-    except OSError as error:
-        raise StoreError(f"cannot write {path}: {error.strerror}") from None

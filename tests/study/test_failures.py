@@ -11,7 +11,13 @@ import pytest
 
 from nwsim.exceptions import StudyError
 from nwsim.seeding import stream
-from nwsim.study import FailureShareError, load_study, run_study
+from nwsim.study import (
+    FailureShareError,
+    MissingReplicatesError,
+    load_results,
+    load_study,
+    run_study,
+)
 from nwsim.study.store import CHECKPOINT
 from tests.study.toys import CountingExecutor, rewrite, snapshot, write_study
 
@@ -153,20 +159,55 @@ def test_a_killed_worker_is_replaced(tmp_path: Path) -> None:
 
 def test_a_deadly_block_is_given_up_and_the_rest_kept(tmp_path: Path) -> None:
     flag = tmp_path / "cured"
+    fatal = float(stream(7, {"n_obs": 100}, 7, "data").normal(0.3, 1.0, size=100)[0])
     kill = (
-        f'if not pathlib.Path({str(flag)!r}).exists() and condition["n_obs"] == 100 and '
-        'condition["world"] == "b": os.kill(os.getpid(), signal.SIGKILL)'
+        f'if not pathlib.Path({str(flag)!r}).exists() and condition["world"] == "b" and '
+        f"data.values[0] == {fatal!r}: os.kill(os.getpid(), signal.SIGKILL)"
     )
     path = write_study(tmp_path / "s", BEFORE_PLAIN=kill)
-    with pytest.raises(StudyError, match="10 replicates are missing"):
-        run_study(path, out=tmp_path, workers=2, block_size=10)
-    assert not (tmp_path / "toy" / "performance.csv").exists()
+    with pytest.raises(MissingReplicatesError, match="5 replicates are missing") as caught:
+        run_study(path, out=tmp_path, workers=2, block_size=5)
+    # The tables are of what stands, and say so.
+    results = caught.value.results
+    rows = results.performance
+    hit = (rows.n_obs == 100) & (rows.world == "b")
+    assert set(rows[hit].n_sim) == {5}
+    assert set(rows[~hit].n_sim) == {10}
+    assert (rows.n_failed == 0).all()
+    assert results.manifest["missing"] == {rows[hit].condition_id.iloc[0]: 5}
+    pairs = results.contrasts
+    assert set(pairs[(pairs.n_obs == 100) & (pairs.world == "b")].n_sim) == {5}
     flag.touch()
     rest = CountingExecutor()
     run_study(path, out=tmp_path, executor=lambda: rest)
-    assert [rep for _, rep in rest.reps] == list(range(10))
+    assert [rep for _, rep in rest.reps] == list(range(5, 10))
     run_study(path, out=tmp_path / "calm")
     assert snapshot(tmp_path / "toy") == snapshot(tmp_path / "calm" / "toy")
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        "data.values[0] = 9.0",
+        "data.values.sort()",
+        "data.more[0]['x'][:] = 1.0",
+        "data.values[:10].base[:] = 0.0",
+    ],
+)
+def test_a_method_cannot_change_what_the_next_one_gets(tmp_path: Path, write: str) -> None:
+    more = "    values: object\n    more: object = ()"
+    whole = write_study(tmp_path / "s")
+    expected = run_study(whole, out=tmp_path / "whole").performance
+    path = write_study(tmp_path / "f", BEFORE_PLAIN=write)
+    rewrite(path, "    values: object", more)
+    rewrite(path, 'size=condition["n_obs"]))', 'size=condition["n_obs"]), [{"x": np.ones(3)}])')
+    rewrite(path, "import os\n", "import os\nimport numpy as np\n")
+    with pytest.raises(FailureShareError, match=r"'plain' .* ValueError: .*read-only"):
+        run_study(path, out=tmp_path)
+    assert {method for method, *_ in failures_of(tmp_path / "toy")} == {"plain"}
+    rows = load_results("toy", tmp_path).performance
+    half = rows[rows.method == "half"].reset_index(drop=True)
+    assert half.equals(expected[expected.method == "half"].reset_index(drop=True))
 
 
 def test_workers_are_single_threaded_and_draw_nothing(

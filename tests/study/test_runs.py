@@ -183,7 +183,6 @@ def test_added_level_keeps_the_cells_there_are(toy: Path, tmp_path: Path) -> Non
         ("SIZES = (50, 100, 200)", "SIZES = (50, 100, 300)", "level 200 of factor 'n_obs'"),
         ('"world": ("a", "b")', '"world": ("b", "a", "c"), "extra": (1,)', "factors"),
         ("seed=7", "seed=8", "seed: 7 then, 8 now"),
-        ('shared_streams=("world",)', "shared_streams=()", "shared_streams"),
         ("SHIFT = 0.3", "SHIFT = 0.4", "study_source"),
         ("0.5 * data.values", "0.6 * data.values", "study_source"),
         ('"plain", plain)', '"plain", plain, lambda c: c["n_obs"] > 50)', "study_source"),
@@ -205,6 +204,14 @@ def test_changes_are_refused_by_name(
     assert named in str(caught.value)
     assert str(folder / CHECKPOINT) in str(caught.value)
     assert snapshot(folder) == before
+
+
+def test_other_shared_streams_are_refused(toy: Path, tmp_path: Path) -> None:
+    rewrite(toy, '        Contrast("worlds", "mse", "world", "b", "a", kind="ratio"),\n', "")
+    run_study(toy, out=tmp_path)
+    rewrite(toy, 'shared_streams=("world",)', "shared_streams=()")
+    with pytest.raises(StoreError, match="another shared_streams: world then, none now"):
+        run_study(toy, out=tmp_path)
 
 
 def test_replace_starts_over(toy: Path, tmp_path: Path) -> None:

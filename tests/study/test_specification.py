@@ -17,6 +17,8 @@ from nwsim.study import (
     Claim,
     Contrast,
     Curve,
+    CurvePoint,
+    CurveRule,
     Figure,
     Grid,
     Measure,
@@ -28,6 +30,7 @@ from nwsim.study import (
 )
 from nwsim.study.cells import plan_cells
 from nwsim.study.replicate import ReplicateTask
+from nwsim.study.rules import CURVE_RULES
 from tests.study.toys import rewrite, write_study
 
 
@@ -58,6 +61,22 @@ CLAIM: dict[str, Any] = {
     "margin": 0.1,
     "rule": "rate",
 }
+
+
+def test_rules_have_their_own_default_factor() -> None:
+    assert Claim(**CLAIM).over == "n_obs"
+    assert Claim(**{**CLAIM, "rule": "equivalence"}).over is None
+
+
+def test_a_shared_factor_has_no_slopes_but_may_have_other_curves(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rule = CurveRule("last", lambda points: [CurvePoint(1.0, points.estimates[-1], 0.0)])
+    monkeypatch.setitem(CURVE_RULES, "last", rule)
+    shared = {**FIELDS, "shared_streams": ("n_obs",)}
+    assert Study(**shared, curves=(Curve("c", "mse", "last"),)).curves
+    with pytest.raises(ParameterError, match="must not hold 'n_obs'"):
+        Study(**shared, curves=(Curve("c", "mse", "tail_slope"),))
 
 
 def test_a_right_specification() -> None:
@@ -95,12 +114,28 @@ def test_a_right_specification() -> None:
         ({"claims": (Claim(**{**CLAIM, "quantity": "hits"}),)}, "'mse'; got 'hits'"),
         ({"claims": (Claim(**CLAIM, method="x"),)}, "method of claim 'C'"),
         ({"claims": (Claim(**{**CLAIM, "over": "size"}),)}, "over of claim 'C'"),
-        ({"claims": (Claim(**{**CLAIM, "over": "world"}),)}, "positive numbers"),
+        ({"claims": (Claim(**{**CLAIM, "over": "world"}),)}, "with numbers as levels"),
+        ({"claims": (Claim(**{**CLAIM, "rule": "equivalence", "over": "world"}),)}, "numbers"),
+        ({"factors": (Grid({"n_obs": (0, 20)}),), "claims": (Claim(**CLAIM),)}, "positive numbers"),
+        ({"claims": (Claim(**CLAIM), Claim(**CLAIM, method="m"))}, "'C' judges 'mse' twice for m"),
+        ({"curves": (Curve("c", "mse", "local_slope", "world"),)}, "over of curve 'c'"),
         ({"claims": (Claim(**CLAIM),), "shared_streams": ("n_obs",)}, "must not hold 'n_obs'"),
-        ({"claims": (Claim(**CLAIM), Claim(**CLAIM))}, "'C' occurs twice"),
+        ({"claims": (Claim(**CLAIM), Claim(**CLAIM))}, "'C' judges 'mse' twice for every"),
         ({"curves": (Curve("c", "x", "local_slope"),)}, "measure of curve 'c'"),
         ({"contrasts": (Contrast("k", "mse", "size", 1, 2),)}, "factor of contrast 'k'"),
-        ({"contrasts": (Contrast("k", "mse", "n_obs", 10, 30),)}, "baseline of contrast 'k'"),
+        # Without shared random numbers two levels are no pairs.
+        ({"contrasts": (Contrast("k", "mse", "n_obs", 10, 20),)}, "must be one of 'method'; got"),
+        (
+            {
+                "contrasts": (Contrast("k", "mse", "n_obs", 10, 20),),
+                "shared_streams": ("world",),
+            },
+            "must be one of 'method', 'world'; got 'n_obs'",
+        ),
+        (
+            {"contrasts": (Contrast("k", "mse", "n_obs", 10, 30),), "shared_streams": ("n_obs",)},
+            "baseline of contrast 'k'",
+        ),
         ({"contrasts": (Contrast("k", "mse", "method", "m", "x"),)}, "baseline of contrast 'k'"),
         ({"figures": (Figure("f", "a:b"), Figure("f", "a:b"))}, "'f' occurs twice"),
     ],
@@ -135,6 +170,7 @@ def test_wrong_specifications_name_the_field(change: dict[str, Any], named: str)
         (lambda: Claim(**{**CLAIM, "margin": 0.0}), "margin of claim 'C'"),
         (lambda: Claim(**{**CLAIM, "theory": math.nan}), "theory of claim 'C'"),
         (lambda: Claim(**CLAIM, tail=1), "2 levels"),
+        (lambda: Claim(**{**CLAIM, "rule": "equivalence"}, tail=2), "judges one condition"),
         (lambda: Curve("c", "mse", "spline"), "'local_slope', 'tail_slope'; got 'spline'"),
         (lambda: Contrast("k", "mse", "a", 1, 1), "differ"),
         (lambda: Contrast("k", "mse", "a", 1, 2, kind="log"), "kind"),

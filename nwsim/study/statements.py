@@ -1,0 +1,205 @@
+"""What a study says about its numbers: claims, curves, contrasts, figures."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any
+
+from nwsim._typing import Factors
+from nwsim._validation import check_choice, check_integer, check_real
+from nwsim.exceptions import ParameterError
+from nwsim.study.parts import (
+    BUILDER,
+    FILE_NAME,
+    Level,
+    Where,
+    check_callable,
+    check_label,
+    check_name,
+    plain_level,
+)
+from nwsim.study.rules import CLAIM_RULES, CURVE_RULES
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A statement with a verdict in every setting.
+
+    Parameters
+    ----------
+    id, statement : str
+        Short name and the sentence that is judged.
+    quantity : str
+        A measure of kind "mean".
+    theory, margin : float or callable
+        Predicted value and the half-width of the equivalence region; callables take the
+        setting: the factors and ``method``, without ``over`` where a rule runs along it.
+    rule : {"rate", "equivalence"} or a registered name
+        "rate": slope of log(quantity) on log(over); "equivalence": the quantity itself.
+    over : str, optional
+        The factor that the rule runs along, with numbers as levels; for "rate" by default
+        n_obs. "equivalence" judges every condition; with ``over`` only that of the largest
+        level that was run, which the setting then names.
+    tail : int, optional
+        Use the ``tail`` largest levels of ``over`` only. A setting with fewer levels, as a
+        small profile may leave, is inconclusive.
+    where : callable, optional
+        Filter on the condition, which here holds ``method`` too.
+    method : str, optional
+        The one method judged; None means each.
+
+    Notes
+    -----
+    Whatever the rule says, the verdict is "inconclusive" where fewer than
+    :data:`~nwsim.study.rules.MIN_REPLICATES` replicates stand at a point used, or where more
+    than :data:`~nwsim.study.rules.MAX_LOST_SHARE` of them failed or are missing.
+    """
+
+    id: str
+    statement: str
+    quantity: str
+    theory: float | Callable[[Factors], float]
+    margin: float | Callable[[Factors], float]
+    rule: str
+    over: str | None = None
+    tail: int | None = None
+    where: Where | None = None
+    method: str | None = None
+
+    def __post_init__(self) -> None:
+        """Check the fields that need no study."""
+        check_name("claim id", self.id)
+        check_label(f"statement of claim {self.id!r}", self.statement)
+        check_choice(f"rule of claim {self.id!r}", self.rule, tuple(CLAIM_RULES))
+        for parameter, value in (("theory", self.theory), ("margin", self.margin)):
+            if not callable(value):
+                above = 0.0 if parameter == "margin" else -math.inf
+                check_real(f"{parameter} of claim {self.id!r}", value, above=above)
+        rule = CLAIM_RULES[self.rule]
+        if self.over is None:
+            object.__setattr__(self, "over", rule.over)
+        if self.over is None and not rule.single:
+            raise ParameterError(
+                f"over of claim {self.id!r} must be the factor that rule {rule.name!r} runs along"
+            )
+        if self.tail is not None:
+            if rule.single:
+                raise ParameterError(
+                    f"tail of claim {self.id!r} must be None: "
+                    f"rule {rule.name!r} judges one condition"
+                )
+            check_integer(f"tail of claim {self.id!r}", self.tail, minimum=1)
+        if rule.slope and self.tail == 1:
+            raise ParameterError(f"claim {self.id!r} must fit its slope over 2 levels or more")
+        check_callable(f"where of claim {self.id!r}", self.where, optional=True)
+
+
+@dataclass(frozen=True)
+class Curve:
+    """A series of derived values along a factor, for ``curves.csv``.
+
+    Parameters
+    ----------
+    name, measure : str
+        Name in the table and the measure it is derived from.
+    rule : {"local_slope", "tail_slope"} or a registered name
+        Log-log slope between neighbouring levels, or one slope over the ``tail`` largest.
+    over : str
+        The factor it runs along, with numbers as levels.
+    where : callable, optional
+        Filter on the condition, which here holds ``method`` too.
+    tail : int, optional
+        Use the ``tail`` largest levels only; None means all. Where fewer were run the
+        value is undefined.
+    """
+
+    name: str
+    measure: str
+    rule: str
+    over: str = "n_obs"
+    where: Where | None = None
+    tail: int | None = None
+
+    def __post_init__(self) -> None:
+        """Check the fields that need no study."""
+        check_name("curve name", self.name)
+        check_choice(f"rule of curve {self.name!r}", self.rule, tuple(CURVE_RULES))
+        check_callable(f"where of curve {self.name!r}", self.where, optional=True)
+        if self.tail is not None:
+            check_integer(f"tail of curve {self.name!r}", self.tail, minimum=2)
+
+
+@dataclass(frozen=True)
+class Contrast:
+    """A comparison of two levels of a factor, paired by replicate.
+
+    Parameters
+    ----------
+    name, measure : str
+        Name in the table and the measure compared.
+    factor : str
+        A factor of ``shared_streams``, or "method": only these share their random numbers.
+    level, baseline : level of the factor
+        The contrast is ``level - baseline`` or ``level / baseline``.
+    kind : {"difference", "ratio"}
+        Difference of means, or ratio of means (delta method).
+    where : callable, optional
+        Filter on the condition of ``level``, which here holds ``method`` too.
+    """
+
+    name: str
+    measure: str
+    factor: str
+    level: Level
+    baseline: Level
+    kind: str = "difference"
+    where: Where | None = None
+
+    def __post_init__(self) -> None:
+        """Check the fields that need no study."""
+        check_name("contrast name", self.name)
+        check_choice(f"kind of contrast {self.name!r}", self.kind, ("difference", "ratio"))
+        check_callable(f"where of contrast {self.name!r}", self.where, optional=True)
+        for parameter in ("level", "baseline"):
+            plain = plain_level(self.factor, getattr(self, parameter))
+            object.__setattr__(self, parameter, plain)
+        if self.level == self.baseline:
+            raise ParameterError(
+                f"baseline of contrast {self.name!r} must differ from its level {self.level!r}"
+            )
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A figure drawn from the tables alone.
+
+    Parameters
+    ----------
+    name : str
+        File stem.
+    builder : str or callable
+        ``"package.module:function"``, or ``"<study name>:function"`` for a function of
+        the study's file; called as ``builder(results, **options)``.
+    options : mapping
+        Keyword arguments of the builder.
+    """
+
+    name: str
+    builder: str | Callable[..., Any]
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Check the fields."""
+        check_name("figure name", self.name, FILE_NAME)
+        if not callable(self.builder) and not (
+            isinstance(self.builder, str) and BUILDER.match(self.builder)
+        ):
+            raise ParameterError(
+                f"builder of figure {self.name!r} must read 'module:function'; got {self.builder!r}"
+            )
+        if not isinstance(self.options, Mapping):
+            raise ParameterError(f"options of figure {self.name!r} must be a mapping")
+        object.__setattr__(self, "options", MappingProxyType(dict(self.options)))
