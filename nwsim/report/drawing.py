@@ -43,17 +43,21 @@ def draw_line(
     *,
     hollow: bool = False,
     joined: bool = True,
-    shift: float = 1.0,
+    shift: float | None = None,
     log: bool = True,
+    x_log: bool = True,
 ) -> tuple[float, float] | None:
     """Draw estimates with 95% Monte Carlo intervals; return the last point drawn.
 
-    Points that are not ``joined`` are still linked by a hair line, below all intervals.
+    Points that are not ``joined`` are still linked by a hair line, below all intervals. A
+    ``shift`` moves them sideways, by a factor on a logarithmic axis and else by a summand.
 
     On a logarithmic axis an estimate that is not positive (a corrected squared bias may be
     negative) is drawn as an arrow that hangs from the upper end of its interval.
     """
-    at = rows[x].to_numpy(dtype=float) * shift
+    at = rows[x].to_numpy(dtype=float)
+    if shift is not None:
+        at = at * shift if x_log else at + shift
     y = rows["estimate"].to_numpy(dtype=float)
     half = np.nan_to_num(Z95 * rows["mcse"].to_numpy(dtype=float), nan=0.0)
     shown = np.isfinite(y) & ((y > 0) if log else True)

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import pandas as pd
 
 from nwsim.exceptions import ParameterError
+
+Where: TypeAlias = Mapping[str, Any] | None
+"""Column to a level, or to a list, tuple or set of levels."""
 
 NOT_FACTORS = frozenset(
     {
@@ -24,7 +27,7 @@ def factor_names(frame: pd.DataFrame) -> list[str]:
     return [str(name) for name in frame.columns if name not in NOT_FACTORS]
 
 
-def select(frame: pd.DataFrame, where: Mapping[str, Any] | None) -> pd.DataFrame:
+def select(frame: pd.DataFrame, where: Where) -> pd.DataFrame:
     """Return the rows whose columns have the wanted levels.
 
     Parameters
@@ -54,6 +57,38 @@ def select(frame: pd.DataFrame, where: Mapping[str, Any] | None) -> pd.DataFrame
 def levels(frame: pd.DataFrame, name: str) -> list[Any]:
     """Return the distinct levels of a column in ascending order."""
     return sorted(frame[name].dropna().unique().tolist())
+
+
+def levels_of(
+    table: pd.DataFrame, name: str | None, order: Sequence[Any] | None = None
+) -> list[Any]:
+    """Return the levels of a column of panels or of a row.
+
+    Those of ``method`` come in the order asked for, or else in that of the study; with no name
+    there is one level, None.
+    """
+    if name is None:
+        return [None]
+    if name != "method":
+        return levels(table, name)
+    present = table[name].unique().tolist()
+    return present if order is None else [level for level in order if level in present]
+
+
+def performance(
+    table: pd.DataFrame, measures: Sequence[str], where: Where, methods: Sequence[str] | None
+) -> pd.DataFrame:
+    """Return the rows of the table of performance that a figure shows."""
+    table = select(table, where)
+    table = table[table["measure"].isin(list(measures))]
+    return table if methods is None else table[table["method"].isin(list(methods))]
+
+
+def absent(measures: Sequence[str], where: Where, methods: Sequence[str] | None) -> str:
+    """Say which rows a figure asked for and did not find."""
+    asked = {"measure": list(measures), "method": methods, **dict(where or {})}
+    listed = ", ".join(f"{name}={value}" for name, value in asked.items() if value is not None)
+    return f"no rows with {listed}"
 
 
 def series(

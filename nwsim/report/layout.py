@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from textwrap import wrap
 from typing import Any
 
 import numpy as np
@@ -13,57 +14,32 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from nwsim._typing import FloatArray
+from nwsim.exceptions import ParameterError
 from nwsim.report.drawing import PRINTED, STATED
-from nwsim.report.frames import levels
 from nwsim.report.style import ink, panels
-from nwsim.report.ticks import limits_log, sample_size_axis
+from nwsim.report.ticks import limits_log, sample_size_axis, value_axis
+from nwsim.report.words import Words
 
 LABEL_POINTS = 7.0
 LABEL_X = 1.05
 MARGIN = 0.02  # of the page's width, left free beside the key
 
-SHORT = {"mse": "MSE", "bias2": "squared bias"}
-LABELS = {
-    "mse": "integrated MSE (unit of $y^2$)",
-    "bias2": "integrated squared bias (unit of $y^2$)",
-    "variance": "integrated variance (unit of $y^2$)",
-    "bias_ratio": "bias / asymptotic bias",
-    "variance_ratio": "variance / asymptotic variance",
-}
-METHODS = {"rate": "bandwidth of the theorem", "oracle": "best bandwidth", "loo": "leave-one-out"}
-N_LABEL = "number of observations $n$"
-
-
-def axis_name(measure: str) -> str:
-    """Return the name of a measure, with its unit, as it stands beside an axis."""
-    return LABELS.get(measure, measure)
-
-
-def method_name(method: str) -> str:
-    """Return the name of a method as it stands in a title."""
-    return METHODS.get(method, method.replace("_", " "))
-
-
-def alpha_text(alpha: float) -> str:
-    """Return an alpha as it stands in titles and labels."""
-    return f"$\\alpha = {alpha:g}$"
-
-
-def factor_text(name: str, level: Any) -> str:
-    """Return a level of a factor as it stands beside a line."""
-    return {"dim": f"$d = {level}$", "alpha": f"$\\alpha = {level}$"}.get(name, str(level))
-
-
 INTERVAL = ("estimate, 95% Monte Carlo interval", {"marker": "o"})
 LEVEL = ("theory", {"ls": (0, (1, 1.4))})
-THEORY = ("slope of the theory", STATED)
-BRACKETED = ("slope of the theory (in brackets, after the fitted one)", STATED)
+
+Entry = tuple[str, dict[str, Any]]
+"""A text of the key and the look of the mark that it explains."""
 
 
-def claim_key(claim: str, printed: str | None) -> list[tuple[str, dict[str, Any]]]:
-    """Return entries of the key for the slope of a claim and for one printed elsewhere."""
-    entries: list[tuple[str, dict[str, Any]]] = [(f"slope of claim {claim}", STATED)]
-    return entries + ([(f"slope that {printed} states", PRINTED)] if printed else [])
+def claim_key(claims: Sequence[str] | None, printed: Sequence[str] = ()) -> list[Entry]:
+    """Return entries of the key for slopes that are drawn, and for those printed elsewhere."""
+    entries: list[Entry] = []
+    if claims is None or claims:
+        text = f"slope of claim {' or '.join(claims)}" if claims else "slope of the theory"
+        entries.append((text, STATED))
+    if printed:
+        entries.append((f"slope of claim {' or '.join(printed)}", PRINTED))
+    return entries
 
 
 @dataclass(frozen=True)
@@ -89,13 +65,15 @@ class Cell:
 
 def grid(
     table: pd.DataFrame,
-    rows: Sequence[Any],
-    row_name: str | None,
-    ylabel: str | None,
-    column_name: str = "dim",
-    columns: Sequence[Any] | None = None,
+    words: Words,
+    rows: tuple[str | None, Sequence[Any]],
+    columns: tuple[str | None, Sequence[Any]],
     *,
-    x: str = "n_obs",
+    x: str,
+    x_log: bool,
+    xlabel: str,
+    ylabel: str | None,
+    at: str | None = None,
     log: bool = True,
     sharey: Any = False,
     height: float = 2.1,
@@ -103,37 +81,108 @@ def grid(
 ) -> tuple[Figure, list[Cell]]:
     """Return panels whose axes already have their scales, limits and names.
 
-    Combinations of row and column without data get no panel. A column shares one range of
-    sample sizes, so that slopes may be compared down the page.
+    Combinations of row and column without data get no panel. A column shares one range of x,
+    so that slopes may be compared down the page.
+
+    Parameters
+    ----------
+    table : DataFrame
+        All rows of the page.
+    words : Words
+        Texts.
+    rows, columns : tuple of (str or None, sequence)
+        Column of the table and its levels, one row or column of panels each; (None, [None])
+        for a single one.
+    x : str
+        The factor along the horizontal axis.
+    x_log : bool
+        Whether that axis is logarithmic.
+    xlabel : str
+        Its name.
+    ylabel : str, optional
+        Name of the vertical axis; None if each row of panels is a measure with its own.
+    at : str, optional
+        Column that has the places, if not ``x``.
+    log : bool
+        Whether the vertical axis is logarithmic.
+    sharey : bool or str
+        As in ``Figure.subplots``.
+    height, room : float
+        Inches of a panel; how far the horizontal axis goes on at both ends.
+
+    Raises
+    ------
+    ParameterError
+        If ``x`` is no number, or not positive on a logarithmic axis.
     """
-    columns = levels(table, column_name) if columns is None else columns
-    figure, axes = panels(len(rows), len(columns), height=height, sharey=sharey)
+    check_axis(table, x, at or x, x_log)
+    figure, axes = panels(len(rows[1]), len(columns[1]), height=height, sharey=sharey)
     cells = []
     for (i, j), panel in np.ndenumerate(axes):
-        own = table if row_name is None else table[table[row_name] == rows[i]]
-        own = own[own[column_name] == columns[j]]
+        own = part_of(part_of(table, rows[0], rows[1][i]), columns[0], columns[1][j])
         if own["estimate"].notna().any():
-            cells.append(Cell(panel, rows[i], columns[j], own))
+            cells.append(Cell(panel, rows[1][i], columns[1][j], own))
         else:
             panel.remove()
     for cell in cells:
-        part = cell.table
+        part, column = cell.table, part_of(table, columns[0], cell.column)
         if sharey == "all":
             part = table
-        elif sharey == "row" and row_name is not None:
-            part = table[table[row_name] == cell.row]
+        elif sharey == "row":
+            part = part_of(table, rows[0], cell.row)
         elif sharey == "col":
-            part = table[table[column_name] == cell.column]
+            part = column
         if log:
             limits_log(cell.axes, part["estimate"].to_numpy(dtype=float))
-        sizes = table[table[column_name] == cell.column][x].to_numpy(dtype=float)
-        sample_size_axis(cell.axes, sizes, room)
+        places = column[at or x].to_numpy(dtype=float)
+        if x_log:
+            sample_size_axis(cell.axes, places, room)
+        else:
+            value_axis(cell.axes, places)
         if not any(other.column == cell.column for other in cells[cells.index(cell) + 1 :]):
-            cell.axes.set_xlabel(N_LABEL)
+            cell.axes.set_xlabel(xlabel)
         if not any(other.row == cell.row for other in cells[: cells.index(cell)]):
-            cell.axes.set_ylabel(axis_name(cell.row) if row_name == "measure" else ylabel or "")
+            name = words.measure(str(cell.row)) if ylabel is None else ylabel
+            cell.axes.set_ylabel(folded(name, height))
             cell.axes.tick_params(labelleft=True)
     return figure, cells
+
+
+def part_of(table: pd.DataFrame, name: str | None, level: Any) -> pd.DataFrame:
+    """Return the rows with this level; all, if there is no such column to choose by."""
+    return table if name is None else table[table[name] == level]
+
+
+def check_axis(table: pd.DataFrame, x: str, at: str, x_log: bool) -> None:
+    """Refuse a horizontal axis that its scale cannot show."""
+    if not pd.api.types.is_numeric_dtype(table[at]):
+        raise ParameterError(f"x must be a factor whose levels are numbers; got {x!r}")
+    if x_log and (table[at] <= 0).any():
+        raise ParameterError(f"x_log must be False: {x!r} has levels that are not positive")
+
+
+def folded(name: str, height: float) -> str:
+    """Return the name of a vertical axis in lines that a panel has room for."""
+    return "\n".join(wrap(name, max(12, int(14.0 * height)), break_long_words=False))
+
+
+def aside(places: FloatArray, position: int, count: int, x_log: bool) -> float:
+    """Return how far the points of a line stand beside their places.
+
+    Intervals of different lines are then beside each other, not one in front of another. It
+    is a factor on a logarithmic axis, else a summand; the lines of a panel are spread about
+    the true place, over at most half the way to the next.
+    """
+    turn = (position - (count - 1) / 2) * min(0.5 / count, 0.08)
+    known = np.unique(places)
+    if x_log:
+        return float(np.min(known[1:] / known[:-1]) if len(known) > 1 else 2.0) ** turn
+    return float(np.min(np.diff(known)) if len(known) > 1 else 0.1) * turn
+
+
+def heading(axes: Axes, text: str, height: float = 1.02) -> None:
+    """Write what the labels of a panel say, above them."""
+    axes.text(LABEL_X, height, text, transform=axes.transAxes, fontsize=LABEL_POINTS, va="bottom")
 
 
 def add_label(
@@ -148,16 +197,17 @@ def finish(
     figure: Figure,
     cells: Sequence[Cell],
     labels: Sequence[EndLabel],
-    entries: Sequence[tuple[str, dict[str, Any]]],
+    entries: Sequence[Entry],
+    headings: Mapping[Axes, str] | None = None,
 ) -> None:
-    """Add the key and the labels at line ends, and fix the layout.
+    """Add the key and the labels at line ends with their headings, and fix the layout.
 
     The key stands in the place of missing panels at the lower right, or else below the panels.
     """
     free = free_place(cells)
     if free is None:
         key(figure, entries)
-    place_labels(figure, labels)
+    place_labels(figure, labels, headings or {})
     if free is not None:
         above, beside = free
         left, middle = above.get_position().x0, beside.get_position()
@@ -183,7 +233,7 @@ def free_place(cells: Sequence[Cell]) -> tuple[Axes, Axes] | None:
     return (above[-1], places[last, end][0]) if above else None
 
 
-def place_labels(figure: Figure, labels: Sequence[EndLabel]) -> None:
+def place_labels(figure: Figure, labels: Sequence[EndLabel], headings: Mapping[Axes, str]) -> None:
     """Write the labels to the right of the lines, moved apart so that none overlaps.
 
     The panels' heights are those of the layout, so this comes after all else is drawn.
@@ -199,6 +249,9 @@ def place_labels(figure: Figure, labels: Sequence[EndLabel]) -> None:
         height_lines = max(label.text.count("\n") + 1 for label in own)
         gap = (1.2 * height_lines + 0.15 * (height_lines - 1)) * LABEL_POINTS / points
         heights = inside(spread(ends[:, 1], gap), gap)
+        if axes in headings:
+            above = float(heights.max()) + (0.65 * height_lines + 0.15) * LABEL_POINTS / points
+            heading(axes, headings[axes], above)
         # Where all lines end early, their labels follow them into the panel: a long leader
         # would look like data.
         right = float(ends[:, 0].max())
@@ -217,9 +270,9 @@ def place_labels(figure: Figure, labels: Sequence[EndLabel]) -> None:
                 annotation_clip=False,
                 arrowprops={
                     "arrowstyle": "-",
-                    "color": label.colour,
-                    "lw": 0.5,
-                    "ls": "-" if column - end[0] < 0.2 else (0, (1.0, 2.5)),
+                    # A long one is grey: neither data nor, were it dotted, theory.
+                    "color": label.colour if column - end[0] < 0.2 else "#9A9A9A",
+                    "lw": 0.5 if column - end[0] < 0.2 else 0.35,
                     "alpha": 0.8,
                     "shrinkA": 0.5,
                     "shrinkB": 2.5,
@@ -265,14 +318,13 @@ def inside(placed: FloatArray, gap: float) -> FloatArray:
     return np.minimum(np.maximum(placed, gap / 2.0 + ranks), top)
 
 
-def handles_of(entries: Sequence[tuple[str, dict[str, Any]]]) -> list[Line2D]:
+def handles_of(entries: Sequence[Entry]) -> list[Line2D]:
     """Return a sample of each kind of mark, with its explanation."""
-    return [
-        Line2D([], [], **({"color": "#444444"} | options), label=text) for text, options in entries
-    ]
+    base: dict[str, Any] = {"color": "#444444"}
+    return [Line2D([], [], **(base | options), label=text) for text, options in entries]
 
 
-def key(figure: Figure, entries: Sequence[tuple[str, dict[str, Any]]]) -> None:
+def key(figure: Figure, entries: Sequence[Entry]) -> None:
     """Explain the kinds of marks below the panels, in as few lines as the page is wide."""
     for columns in range(len(entries), 0, -1):
         legend = figure.legend(

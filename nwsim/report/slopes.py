@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import pandas as pd
 
 from nwsim._typing import Factors
-from nwsim.inference import rate_exponent
+from nwsim.exceptions import ParameterError
 from nwsim.report.drawing import exponent_text, number_text
 from nwsim.report.frames import parse_setting, select
 
@@ -16,9 +18,31 @@ from nwsim.report.frames import parse_setting, select
 class Tables(Protocol):
     """What figure builders read of a study's results."""
 
-    performance: pd.DataFrame
-    curves: pd.DataFrame
-    claims: pd.DataFrame
+    @property
+    def performance(self) -> pd.DataFrame:
+        """Estimates by condition, method and measure."""
+
+    @property
+    def curves(self) -> pd.DataFrame:
+        """Slopes."""
+
+    @property
+    def claims(self) -> pd.DataFrame:
+        """Theory, estimate and margin by claim and setting."""
+
+    @property
+    def manifest(self) -> Mapping[str, Any]:
+        """Resolved specification, with labels and units of the measures."""
+
+
+class Said(NamedTuple):
+    """What a claim says about a line; a claim about another method has no estimate of it."""
+
+    claim: str
+    theory: float
+    margin: float
+    estimate: float = math.nan
+    mcse: float = math.nan
 
 
 def same_level(text: str, value: Any) -> bool:
@@ -38,8 +62,9 @@ def claimed(
     quantity: str,
     condition: Factors,
     rule: str = "rate",
-    claim: str | None = None,
-) -> dict[str, float] | None:
+    names: Sequence[str] | None = None,
+    theory_of: str | None = None,
+) -> Said | None:
     """Return what the claims say about a quantity in a condition.
 
     Parameters
@@ -52,20 +77,26 @@ def claimed(
         Factors and possibly ``method``.
     rule : str
         Only claims decided by this rule.
-    claim : str, optional
-        Only the claim of this name; default, the first that agrees.
+    names : sequence of str, optional
+        Only these claims; the first of them that covers the condition is taken. Default all,
+        which must then agree.
+    theory_of : str, optional
+        A method whose claims also state the theory for methods that have none of their own.
+        Default, a claim about one method says nothing about another.
 
     Returns
     -------
-    dict or None
-        ``theory``, ``margin``, and, if a row is for this very method, ``estimate`` and
-        ``mcse``. A row for another method of the same condition still gives the theory: it is
-        the condition's. None if no row agrees.
+    Said or None
+        None if no row covers the condition.
+
+    Raises
+    ------
+    ParameterError
+        If several rows cover the condition and differ, and ``names`` does not choose.
     """
     rows = claims[(claims["quantity"] == quantity) & (claims["rule"] == rule)]
-    if claim is not None:
-        rows = rows[rows["claim"] == claim]
-    other: dict[str, float] | None = None
+    own: dict[Said, None] = {}
+    lent: dict[Said, None] = {}
     for row in rows.to_dict("records"):
         parts = parse_setting(str(row["setting"]))
         method = parts.pop("method", None)
@@ -74,49 +105,89 @@ def claimed(
             for name, text in parts.items()
         ):
             continue
-        known = {name: float(row[name]) for name in ("theory", "margin")}
+        values = [float(row[name]) for name in ("theory", "margin", "estimate", "mcse")]
         if method is None or "method" not in condition or method == condition["method"]:
-            return known | {name: float(row[name]) for name in ("estimate", "mcse")}
-        other = other or known
-    return other
+            own[Said(str(row["claim"]), *values)] = None
+        elif method == theory_of:
+            lent[Said(str(row["claim"]), *values[:2])] = None
+    return _only(own, quantity, condition, names) or _only(lent, quantity, condition, names)
 
 
-def stated_slope(results: Tables, measure: str, condition: Factors) -> float:
-    """Return the claimed slope, or else the exponent that R1 states."""
-    said = claimed(results.claims, measure, condition)
-    if said:
-        return said["theory"]
-    return float(rate_exponent(condition["alpha"], condition["dim"]))
+def _only(
+    found: Mapping[Said, None], quantity: str, condition: Factors, names: Sequence[str] | None
+) -> Said | None:
+    """Return the one claim of those found that ``names`` chooses, or on which all agree."""
+    for name in names if names is not None else (None,):
+        chosen = [said for said in found if name is None or said.claim == name]
+        if len({tuple(map(repr, said[1:])) for said in chosen}) > 1:
+            setting = ", ".join(f"{factor}={level}" for factor, level in condition.items())
+            ids = ", ".join(dict.fromkeys(said.claim for said in chosen))
+            raise ParameterError(
+                f"claims must name which of {ids} is meant; they differ about {quantity} at "
+                f"{setting}"
+            )
+        if chosen:
+            return chosen[0]
+    return None
+
+
+def check_claims(results: Tables, option: str, names: Sequence[str] | None) -> list[str] | None:
+    """Return the ids as a list, after a look whether the study has them.
+
+    Raises
+    ------
+    ParameterError
+        If ``names`` is one text, or an id is none of the study's.
+    """
+    if names is None:
+        return None
+    if isinstance(names, str):
+        raise ParameterError(f"{option} must be a sequence of claim ids; got {names!r}")
+    stated = results.manifest.get("specification", {}).get("claims")
+    known = list(dict.fromkeys(str(entry["id"]) for entry in stated or []))
+    unknown = [name for name in names if stated is not None and name not in known]
+    if unknown:
+        raise ParameterError(
+            f"{option} must be ids of the study's claims ({', '.join(known) or 'it has none'}); "
+            f"got {', '.join(map(repr, unknown))}"
+        )
+    return list(names)
 
 
 def fitted_slope(
-    results: Tables, measure: str, condition: Factors, curve: str, claim: str | None = None
+    results: Tables, measure: str, condition: Factors, curve: str, said: Said | None = None
 ) -> tuple[float, float]:
     """Return the fitted slope of a line and its standard error, nan if the tables have none.
 
-    It is read from the claim of this very method, or else from the curve of fitted slopes.
+    It is that of the claim, if the claim is about this very method, or else that of the curve
+    of fitted slopes.
     """
-    said = claimed(results.claims, measure, condition, claim=claim)
-    if said and "estimate" in said:
-        return said["estimate"], said["mcse"]
+    if said is not None and math.isfinite(said.estimate):
+        return said.estimate, said.mcse
     if {"curve", "measure"} <= set(results.curves.columns):
         shared = {k: v for k, v in condition.items() if k in results.curves.columns}
         rows = select(results.curves, {"curve": curve, "measure": measure} | shared)
         if len(rows) == 1:
             return float(rows["estimate"].iloc[0]), float(rows["mcse"].iloc[0])
-    return float("nan"), float("nan")
+    return math.nan, math.nan
 
 
 def fit_text(estimate: float, mcse: float, *, with_error: bool = True) -> str:
-    """Return a fitted slope in words, with its standard error; empty if there is none."""
-    if not np.isfinite(estimate):
+    """Return a fitted slope in words, ± one standard error; empty if there is none."""
+    if not math.isfinite(estimate):
         return ""
-    error = f" ± {mcse:.3f}" if with_error and np.isfinite(mcse) else ""
+    error = f" ± {mcse:.3f}" if with_error and math.isfinite(mcse) else ""
     return number_text(estimate, 3) + error
 
 
 def slope_note(
-    results: Tables, measure: str, condition: Factors, curve: str, *, with_error: bool = True
+    results: Tables,
+    measure: str,
+    condition: Factors,
+    curve: str,
+    said: Said | None,
+    *,
+    with_error: bool = True,
 ) -> str:
     """Return what stands beside a line: its fitted slope, and the claimed one in brackets.
 
@@ -130,15 +201,16 @@ def slope_note(
         Factors and method of the line.
     curve : str
         Name of the curve that holds the fitted slope, if no claim does.
+    said : Said or None
+        What a claim says about the line.
     with_error : bool
-        Whether the fitted slope comes with its standard error.
+        Whether the fitted slope is followed by ± one standard error.
 
     Returns
     -------
     str
         Empty if the tables hold neither slope.
     """
-    said = claimed(results.claims, measure, condition)
-    fit = fit_text(*fitted_slope(results, measure, condition, curve), with_error=with_error)
-    stated = f"({exponent_text(said['theory'])})" if said else ""
+    fit = fit_text(*fitted_slope(results, measure, condition, curve, said), with_error=with_error)
+    stated = f"({exponent_text(said.theory)})" if said else ""
     return f"{fit} {stated}".strip()

@@ -8,7 +8,14 @@ from collections.abc import Sequence
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
-from matplotlib.ticker import FixedFormatter, FixedLocator, FuncFormatter, LogLocator, NullFormatter
+from matplotlib.ticker import (
+    FixedFormatter,
+    FixedLocator,
+    FuncFormatter,
+    LogLocator,
+    MaxNLocator,
+    NullFormatter,
+)
 
 from nwsim._typing import FloatArray
 
@@ -43,6 +50,14 @@ def sample_size_axis(axes: Axes, values: Sequence[float] | FloatArray, room: flo
     axes.xaxis.set_major_formatter(FixedFormatter(texts))
     axes.xaxis.set_minor_locator(FixedLocator(np.delete(sizes, shown).tolist()))
     axes.xaxis.set_minor_formatter(NullFormatter())
+
+
+def value_axis(axes: Axes, values: Sequence[float] | FloatArray) -> None:
+    """Make x a plain axis of numbers around the given ones, with few labels."""
+    low, high = float(np.min(values)), float(np.max(values))
+    room = 0.08 * (high - low) or 0.5
+    axes.set_xlim(low - room, high + room)
+    axes.xaxis.set_major_locator(MaxNLocator(MOST_LABELS, steps=[1, 2.5, 5, 10]))
 
 
 def is_power(value: float, base: int) -> bool:

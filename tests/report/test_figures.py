@@ -79,7 +79,7 @@ def lines(figure: Figure, panel: int = 0) -> list[list[float]]:
 
 BUILDERS: dict[str, tuple[Any, dict[str, Any]]] = {
     "risk": (rates.risk, {"where": PLAIN | {"dim": (1, 2), "alpha": (0.25, 0.5, 1.0)}}),
-    "parts": (rates.parts, {"where": PLAIN | {"dim": 1}}),
+    "parts": (rates.parts, {"where": PLAIN | {"dim": 1}, "claims": ("R2", "R1.bias2")}),
     "local_slopes": (rates.local_slopes, {"where": PLAIN | {"dim": 1, "alpha": (0.5, 1.0)}}),
     "boundary": (rates.boundary, {"where": {"kernel": "epanechnikov", "alpha": 2.0}}),
     "saturation": (rates.saturation, {"where": {"region": "interior", "alpha": 3.0, "dim": 1}}),

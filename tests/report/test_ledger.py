@@ -104,6 +104,30 @@ def test_order_is_natural() -> None:
     assert sorted(["R10", "R2", "E1", "R2.1"], key=natural) == ["E1", "R2", "R2.1", "R10"]
 
 
+@pytest.mark.parametrize("mark", [".", "_"])
+def test_a_part_of_a_claim_is_a_claim_of_its_own(tmp_path: Path, mark: str) -> None:
+    part = f"R1{mark}bias2"
+    write_claims(
+        tmp_path,
+        "rate",
+        [
+            ("R10", "alpha=0.5", "mse", "supported"),
+            (f"R2{mark}constants", "alpha=2.0", "bias_ratio", "supported"),
+            (part, "alpha=0.5", "bias2", "refuted"),
+            ("R2", "alpha=3.0", "bias2", "supported"),
+            ("R1", "alpha=0.5", "mse", "supported"),
+        ],
+    )
+    rows = [row for row in read(write_ledger(tmp_path)) if row["setting"] == "all"]
+    assert [(row["claim"], row["verdict"]) for row in rows] == [
+        ("R1", "supported"),
+        (part, "refuted"),
+        ("R2", "supported"),
+        (f"R2{mark}constants", "supported"),
+        ("R10", "supported"),
+    ]
+
+
 def test_a_missing_folder_is_named(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="absent does not exist"):
         write_ledger(tmp_path / "absent")

@@ -33,13 +33,14 @@ KERNEL_LABELS = {
 }
 
 PAGES: dict[str, tuple[Any, dict[str, Any]]] = {
-    "risk": (rates.risk, {"where": PLAIN}),
+    "risk": (rates.risk, {"where": PLAIN, "theory_of": "rate"}),
     "parts": (rates.parts, {"where": PLAIN | {"alpha": ALPHAS}}),
-    "local_slopes": (rates.local_slopes, {"where": PLAIN}),
+    "parts-named": (rates.parts, {"where": PLAIN, "claims": ("R2", "R1.bias2")}),
+    "local_slopes": (rates.local_slopes, {"where": PLAIN, "theory_of": "rate"}),
     "boundary": (rates.boundary, {"where": {"kernel": "epanechnikov", "alpha": 2.0, "dim": 1}}),
     "saturation": (
         rates.saturation,
-        {"where": {"region": "interior", "alpha": 3.0}, "kernel_labels": KERNEL_LABELS},
+        {"where": {"region": "interior", "alpha": 3.0}, "labels": KERNEL_LABELS},
     ),
     "constants": (rates.constants, {"where": PLAIN | {"alpha": 2.0}}),
 }
@@ -135,7 +136,7 @@ def test_few_sample_sizes_are_labelled(page: Figure) -> None:
 
 
 def test_an_overlap_would_be_seen() -> None:
-    figure = rates.parts(fake_results(), PLAIN)
+    figure = rates.parts(fake_results(), PLAIN, claims=["R1.bias2"])
     axis = figure.axes[2].xaxis
     axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
     axis.set_major_formatter(ScalarFormatter())
@@ -201,7 +202,7 @@ def test_an_alpha_has_one_colour_in_all_pages() -> None:
     # Of all alphas of the study, those are the fourth and the sixth.
     wanted = {COLOURS[3], COLOURS[5]}
     for builder in (rates.risk, rates.parts, rates.local_slopes):
-        for axes in builder(results, where).axes:
+        for axes in builder(results, where).axes:  # type: ignore[operator]
             assert {line.get_color() for line in data_lines(axes)} == wanted
 
 
@@ -231,16 +232,19 @@ def test_saturation_shows_the_corrected_claim_and_the_printed_one() -> None:
     for kernel, value in (("epanechnikov", -1 / 13), ("epanechnikov4", -2 / 13)):
         set_theory(changed, "R2", "bias2", kernel, value)
         set_theory(changed, "R2", "mse", kernel, value - 1 / 13)
-    set_theory(changed, "R1", "bias2", "epanechnikov", -5 / 13)
-    set_theory(changed, "R1", "bias2", "epanechnikov4", -2 / 13)  # as R2: drawn once
+    set_theory(changed, "R1.bias2", "bias2", "epanechnikov", -5 / 13)
+    set_theory(changed, "R1.bias2", "bias2", "epanechnikov4", -2 / 13)  # as R2: drawn once
+    set_theory(changed, "R1", "mse", "epanechnikov4", -3 / 13)
+    set_theory(changed, "R1", "mse", "epanechnikov", -7 / 13)
     builder, options = PAGES["saturation"]
     figure = builder(changed, **options | {"where": options["where"] | {"dim": 1}})
     bias, mse = figure.axes
     assert slopes(bias, STATED["lw"]) == pytest.approx([-1 / 13, -2 / 13])
     assert slopes(bias, PRINTED["lw"]) == pytest.approx([-5 / 13])
     assert slopes(mse, STATED["lw"]) == pytest.approx([-2 / 13, -3 / 13])
+    assert slopes(mse, PRINTED["lw"]) == pytest.approx([-7 / 13])
     written = [text.get_text() for text in bias.texts]
-    assert any("order 2 (Epanechnikov)" in t and "R2: −1/13, R1: −5/13" in t for t in written)
+    assert any("order 2 (Epanechnikov)" in t and "R2: −1/13\nR1.bias2: −5/13" in t for t in written)
     assert any("order 4 (Epanechnikov)" in t and t.endswith("R2: −2/13") for t in written)
     assert "theorem" in bias.get_title(loc="left")
     assert "best" in mse.get_title(loc="left")
