@@ -171,6 +171,50 @@ def test_an_upward_import_is_found(module: str, line: str) -> None:
     assert upward(line, module)
 
 
+def cycle(graph: dict[str, set[str]]) -> list[str]:
+    """Return modules that import each other in a ring, empty if there is none."""
+    done: set[str] = set()
+
+    def visit(name: str, path: tuple[str, ...]) -> list[str]:
+        if name in path:
+            return [*path[path.index(name) :], name]
+        if name in done:
+            return []
+        for other in sorted(graph[name]):
+            if found := visit(other, (*path, name)):
+                return found
+        done.add(name)
+        return []
+
+    for name in sorted(graph):
+        if found := visit(name, ()):
+            return found
+    return []
+
+
+@pytest.mark.parametrize("room", ["study", "cli"])
+def test_modules_of_a_room_import_each_other_in_one_direction(room: str) -> None:
+    # Imports within functions and for types alone count: they hide a ring, no more.
+    sources = {name_of(path): path for path in (PACKAGE / room).rglob("*.py")}
+    sources.pop(f"nwsim.{room}")
+    graph = {
+        name: {
+            other
+            for target in imports(path.read_text(encoding="utf-8"), name)
+            for other in sources
+            if under(target, other) and other != name
+        }
+        for name, path in sources.items()
+    }
+    assert any(graph.values())
+    assert cycle(graph) == []
+
+
+def test_a_ring_of_imports_is_found() -> None:
+    assert cycle({"a": {"b"}, "b": {"c"}, "c": {"b"}}) == ["b", "c", "b"]
+    assert cycle({"a": {"b", "c"}, "b": {"c"}, "c": set()}) == []
+
+
 @pytest.mark.parametrize("path", modules(), ids=name_of)
 def test_packages_stay_in_their_rooms(path: Path) -> None:
     assert misplaced(path.read_text(encoding="utf-8"), name_of(path)) == []
@@ -238,6 +282,10 @@ def test_workers_and_startup_load_no_matplotlib(room: str) -> None:
     assert "matplotlib" not in loaded
     if room == "nwsim.cli":
         assert not loaded & HEAVY
+
+
+def test_what_computes_replicates_loads_no_tables() -> None:
+    assert not loaded_after("import nwsim.study.replicate") & {"matplotlib", "pandas"}
 
 
 def test_figures_leave_the_backend_alone() -> None:

@@ -21,7 +21,7 @@ _out = click.option(
     "--out",
     default=None,
     metavar="DIR",
-    help="Results are in DIR/STUDY in place of results/STUDY or build/PROFILE/STUDY.",
+    help="Results are in DIR/STUDY in place of results/STUDY or build/PROFILE[-N]/STUDY.",
 )
 
 
@@ -55,7 +55,12 @@ def list_studies(studies: str) -> None:
 @click.argument("study")
 @_profile("quick")
 @click.option("--workers", default=1, show_default=True, help="Processes; the bytes stay the same.")
-@click.option("--n-sim", default=None, type=int, help="Replicates a condition, for this run.")
+@click.option(
+    "--n-sim",
+    default=None,
+    type=int,
+    help="Replicates a condition; results go to build/PROFILE-N/STUDY.",
+)
 @click.option("--replace", is_flag=True, help="Start over, whatever the checkpoint holds.")
 @click.option("--no-figures", is_flag=True, help="Write the tables only.")
 @_out
@@ -83,7 +88,7 @@ def run(
         trouble, results = error, error.results
     if not no_figures:
         _draw(loaded, results)
-    if profile == "standard":
+    if profile == "standard" and n_sim is None:
         _write_ledger(results.folder.parent)
     _show_verdicts(results)
     click.echo(f"results are in {results.folder}")
@@ -170,7 +175,7 @@ def status(study: tuple[str, ...], profile: str, out: str | None, studies: str) 
 def replay(study: str, condition: str, rep: int, studies: str) -> int:
     """Compute one replicate of STUDY again and print its scalars as CSV."""
     from nwsim.study import load_study
-    from nwsim.study.comparing import replay as compute
+    from nwsim.study.pipeline import replay as compute
     from nwsim.study.tables import table_text
 
     outcome = compute(load_study(study, studies), condition, rep)
@@ -190,8 +195,7 @@ def replay(study: str, condition: str, rep: int, studies: str) -> int:
 @click.argument("second", metavar="B")
 def diff(first: str, second: str) -> int:
     """Compare the results folders A and B; exit code 1 if they differ."""
-    from nwsim.study.comparing import differences
-    from nwsim.study.results import read_results
+    from nwsim.study.results import differences, read_results
 
     found = list(differences(read_results(Path(first)), read_results(Path(second))))
     for line in found:
@@ -224,6 +228,12 @@ def _write_ledger(root: Path) -> Path:
 
 
 def _show_verdicts(results: Results) -> None:
+    from nwsim.study.rules import MIN_REPLICATES
+
+    if max(results.manifest["n_sim"].values()) < MIN_REPLICATES:
+        # Every verdict is "inconclusive" then, which says nothing about the claims.
+        click.echo(f"no verdicts: they need {MIN_REPLICATES} replicates a condition")
+        return
     counts = Counter(zip(results.claims["claim"], results.claims["verdict"], strict=True))
     for (claim, verdict), count in counts.items():
         click.echo(f"{claim}: {verdict} in {count} settings")

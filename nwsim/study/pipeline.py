@@ -14,16 +14,23 @@ from typing import Any
 
 from nwsim._files import write_atomic
 from nwsim._validation import check_integer
-from nwsim.exceptions import PrecisionWarning, StoreError, StudyError
+from nwsim.exceptions import ParameterError, PrecisionWarning, StoreError, StudyError
+from nwsim.seeding import digest
 from nwsim.study.cells import Cell, plan_cells
 from nwsim.study.derived import check_derived
-from nwsim.study.executors import ExecutorFactory, local_executor, single_threaded
 from nwsim.study.loading import StudyLike, load_study
-from nwsim.study.progress import progress_bar
 from nwsim.study.provenance import identity_of, manifest_of, manifest_text, run_record
 from nwsim.study.replicate import Outcome, ReplicateTask
 from nwsim.study.results import MANIFEST, Results, read_results, results_folder
-from nwsim.study.runner import Block, make_blocks, run_blocks
+from nwsim.study.runner import (
+    Block,
+    ExecutorFactory,
+    local_executor,
+    make_blocks,
+    progress_bar,
+    run_blocks,
+    single_threaded,
+)
 from nwsim.study.specification import Study
 from nwsim.study.store import CHECKPOINT, Store, remove_checkpoint
 from nwsim.study.summarise import summarise
@@ -75,7 +82,8 @@ def run_study(
         Processes; 1 computes in this one. Any number gives the same bytes.
     out : str or Path, optional
         Results go to ``out/<study>``; by default to ``results/<study>`` for the profile
-        "standard" and to ``build/<profile>/<study>`` for others.
+        "standard", to ``build/<profile>/<study>`` for others, and with ``n_sim`` to
+        ``build/<profile>-<n_sim>/<study>``.
     n_sim : int, optional
         Replicates a condition in place of the profile's number.
     replace : bool
@@ -117,7 +125,7 @@ def run_study(
     check_derived(study)
     # Once, before any work: the files may change while a long run lasts.
     identity = identity_of(study)
-    folder = results_folder(study.name, profile, out)
+    folder = results_folder(study.name, profile, out, n_sim)
     _check_writable(folder)
     if replace:
         remove_checkpoint(folder)
@@ -185,9 +193,7 @@ def _compute(
             store.add(block.cell, outcomes)
             advance(len(outcomes))
 
-        # One block waits for each worker, so that none idles between two.
-        window = 1 if workers == 1 else 2 * workers
-        lost = run_blocks(blocks, ReplicateTask.of(study).pack(), factory, keep, window)
+        lost = run_blocks(blocks, ReplicateTask.of(study).pack(), factory, keep)
     return missing - sum(len(block.reps) for block in lost), lost
 
 
@@ -209,3 +215,21 @@ def _append_run(path: Path, record: dict[str, Any], fresh: bool) -> None:
         with contextlib.suppress(ValueError, KeyError, TypeError):
             runs = list(json.loads(path.read_text(encoding="utf-8"))["runs"])
     write_atomic(path, json.dumps({"runs": [*runs, record]}, indent=2) + "\n")
+
+
+def replay(study: Study, condition_id: str, rep: int) -> Outcome:
+    """Compute one replicate of one condition again, from nothing but its own key.
+
+    Raises
+    ------
+    ParameterError
+        If the study has no such condition, or ``rep`` is negative.
+    """
+    check_integer("rep", rep)
+    for condition in study.conditions():
+        if digest(condition) == condition_id:
+            return ReplicateTask.of(study).run(condition, rep)
+    raise ParameterError(
+        f"condition must be a condition_id of study {study.name!r}, as in its "
+        f"performance.csv; got {condition_id!r}"
+    )

@@ -1,14 +1,16 @@
-"""Results folders as tidy frames."""
+"""Results folders as tidy frames, and whether two of them say the same."""
 
 from __future__ import annotations
 
 import json
+import math
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nwsim.exceptions import StoreError
-from nwsim.study.tables import read_table
+from nwsim.study.tables import TABLES, read_table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -39,33 +41,45 @@ class Results:
     manifest: dict[str, Any]
 
 
-def results_folder(name: str, profile: str = "standard", out: str | Path | None = None) -> Path:
+def results_folder(
+    name: str,
+    profile: str = "standard",
+    out: str | Path | None = None,
+    n_sim: int | None = None,
+) -> Path:
     """Return where a study's results go.
 
     ``out/<name>`` if ``out`` is given; else ``results/<name>`` for the profile
-    "standard" and ``build/<profile>/<name>`` for any other.
+    "standard" and ``build/<profile>/<name>`` for any other. A profile with another number
+    of replicates is none of these: it goes to ``build/<profile>-<n_sim>/<name>``.
     """
     if out is not None:
         return Path(out) / name
+    if n_sim is not None:
+        return Path("build") / f"{profile}-{n_sim}" / name
     return Path("results") / name if profile == "standard" else Path("build") / profile / name
 
 
-def load_results(name: str | Path, root: str | Path = "results") -> Results:
+def load_results(
+    name: str | Path, root: str | Path | None = None, *, profile: str = "standard"
+) -> Results:
     """Load the results of a study.
 
     Parameters
     ----------
     name : str or Path
         Name of the study, or a results folder itself.
-    root : str or Path
-        Folder that holds ``<name>/``.
+    root : str or Path, optional
+        Folder that holds ``<name>/``, in place of the profile's own.
+    profile : str
+        The profile whose folder is read, see :func:`results_folder`.
 
     Raises
     ------
     StoreError
         If there are no results, or a file of them is missing or incomplete.
     """
-    folder = Path(root) / name
+    folder = results_folder(str(name), profile, root)
     if not (folder / MANIFEST).is_file() and (Path(name) / MANIFEST).is_file():
         folder = Path(name)
     return read_results(folder)
@@ -82,8 +96,69 @@ def read_results(folder: Path) -> Results:
         raise StoreError(f"there are no results in {folder}; run the study first") from None
     except (ValueError, KeyError, TypeError, AttributeError):
         raise StoreError(f"{folder / MANIFEST} is not a manifest of nwsim") from None
-    frames = {
-        table: read_table(folder / f"{table}.csv", types)
-        for table in ("performance", "contrasts", "curves", "claims")
-    }
+    frames = {table: read_table(folder / f"{table}.csv", types) for table in TABLES}
     return Results(name=name, folder=folder, manifest=manifest, **frames)
+
+
+_KEYS: Mapping[str, tuple[str, ...]] = {
+    "performance": ("condition_id", "method", "measure"),
+    "contrasts": ("contrast", "condition_id", "method", "measure"),
+    "curves": ("curve", "method", "measure", "over", "x"),
+    "claims": ("claim", "setting", "quantity"),
+}
+_WITHIN_ERROR = ("estimate", "mcse", "ci_low", "ci_high")
+_EXACT = ("theory", "margin")
+
+
+def differences(first: Results, second: Results) -> Iterator[str]:
+    """Yield one sentence for every number or word in which two results differ.
+
+    Parameters
+    ----------
+    first, second : Results
+
+    Notes
+    -----
+    Estimates, their errors and intervals agree if ``|a - b| <= 1e-9 |a| + 1e-3 mcse``:
+    processors differ in the last bits of a sum, which is far below what the Monte Carlo
+    error lets anyone see. Theory and margin agree if ``|a - b| <= 1e-9 |a|``; all else, such
+    as counts and verdicts, if it is equal.
+    """
+    for table, keys in _KEYS.items():
+        old, new = _rows(first, table, keys), _rows(second, table, keys)
+        for key in [*old, *(key for key in new if key not in old)]:
+            where = f"{table}: {', '.join(part for part in key if part)}"
+            if key not in new or key not in old:
+                side = first.folder if key in old else second.folder
+                yield f"{where}: only in {side}"
+                continue
+            a, b = old[key], new[key]
+            for column in [*a, *(column for column in b if column not in a)]:
+                if column not in a or column not in b:
+                    yield f"{where}: column {column} is in one only"
+                elif not _same(column, a, b):
+                    yield f"{where}: {column} {_shown(a[column])} and {_shown(b[column])}"
+
+
+def _rows(results: Results, table: str, keys: tuple[str, ...]) -> dict[tuple[str, ...], Any]:
+    frame = getattr(results, table)
+    factors = results.manifest["specification"]["factors"] if table == "curves" else ()
+    names = (*keys, *(name for name in factors if name in frame.columns))
+    return {tuple(_shown(row[name]) for name in names): row for row in frame.to_dict("records")}
+
+
+def _same(column: str, a: Mapping[str, Any], b: Mapping[str, Any]) -> bool:
+    if column not in (*_WITHIN_ERROR, *_EXACT):
+        return _shown(a[column]) == _shown(b[column])
+    one, other = float(a[column]), float(b[column])
+    if math.isnan(one) or math.isnan(other):
+        return math.isnan(one) and math.isnan(other)
+    error = 0.0 if column in _EXACT or math.isnan(a["mcse"]) else float(a["mcse"])
+    return abs(one - other) <= 1e-9 * abs(one) + 1e-3 * error
+
+
+def _shown(value: Any) -> str:
+    """Return a value as text; what is undefined (NaN, a gap) is the empty text."""
+    import pandas as pd
+
+    return "" if pd.isna(value) else str(value)

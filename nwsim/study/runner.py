@@ -2,20 +2,43 @@
 
 from __future__ import annotations
 
+import contextlib
+import multiprocessing
+import os
+import signal
+import sys
 from collections import Counter, deque
-from collections.abc import Callable, Collection, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future, wait
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from concurrent.futures import (
+    FIRST_COMPLETED,
+    BrokenExecutor,
+    Executor,
+    Future,
+    ProcessPoolExecutor,
+    wait,
+)
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
+
+from threadpoolctl import threadpool_limits
 
 from nwsim._validation import check_integer
 from nwsim.exceptions import StudyError
 from nwsim.study.cells import Cell
-from nwsim.study.executors import ExecutorFactory
 from nwsim.study.replicate import Outcome, run_block
+
+ExecutorFactory: TypeAlias = Callable[[], Executor]
 
 MAX_DEATHS = 3
 _LARGEST_BLOCK = 16
+_THREAD_VARIABLES = (
+    "OMP_NUM_THREADS",
+    "OPENBLAS_NUM_THREADS",
+    "MKL_NUM_THREADS",
+    "BLIS_NUM_THREADS",
+    "VECLIB_MAXIMUM_THREADS",
+    "NUMEXPR_NUM_THREADS",
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,9 +84,12 @@ def run_blocks(
     payload: bytes,
     executor_factory: ExecutorFactory,
     keep: Callable[[Block, list[Outcome]], None],
-    window: int = 1,
 ) -> list[Block]:
     """Run every block and hand its outcomes to ``keep``, in order of completion.
+
+    As many blocks are in flight as the executor can use: one if it works in place, else two
+    for each of its workers, so that none idles between two. The very first block flies
+    alone: what it imports is then compiled once and cached, not by every worker at a time.
 
     A broken executor is rebuilt. Since it does not tell which block broke it, all that
     were in flight are tried again one at a time; a block is given up at its third death.
@@ -77,8 +103,6 @@ def run_blocks(
         Returns a ``concurrent.futures.Executor``.
     keep : callable
         ``keep(block, outcomes)``, called in this process.
-    window : int
-        Blocks in flight at a time.
 
     Returns
     -------
@@ -90,7 +114,7 @@ def run_blocks(
     StudyError
         If a study breaks its own declaration, or if no worker survives its start.
     """
-    loop = _Loop(deque(blocks), payload, executor_factory, keep, window)
+    loop = _Loop(deque(blocks), payload, executor_factory, keep)
     try:
         loop.run()
     except BaseException:
@@ -106,10 +130,9 @@ class _Loop:
         payload: bytes,
         factory: ExecutorFactory,
         keep: Callable[[Block, list[Outcome]], None],
-        window: int,
     ) -> None:
         self.queue, self.payload, self.factory, self.keep = queue, payload, factory, keep
-        self.window = window
+        self.window = 1
         self.suspects: deque[Block] = deque()
         self.flying: dict[Future[Any], Block] = {}
         self.deaths: Counter[Block] = Counter()
@@ -122,6 +145,8 @@ class _Loop:
         while self.queue or self.suspects or self.flying:
             if self.executor is None:
                 self.executor = self.factory()
+                workers = workers_of(self.executor)
+                self.window = 1 if workers == 1 else 2 * workers
             broken = not self._fill(self.executor)
             if self.flying:
                 wait(self.flying, return_when=FIRST_COMPLETED)
@@ -134,7 +159,11 @@ class _Loop:
     def _fill(self, executor: Executor) -> bool:
         """Submit up to the window; False if the executor turns out to be broken."""
         while self.queue or self.suspects:
-            alone = self.suspects or any(self.deaths[block] for block in self.flying.values())
+            alone = (
+                not self.any_finished
+                or self.suspects
+                or any(self.deaths[block] for block in self.flying.values())
+            )
             if len(self.flying) >= (1 if alone else self.window):
                 break
             source = self.suspects or self.queue
@@ -195,3 +224,129 @@ class _Loop:
                 kill()
             else:
                 executor.shutdown(wait=False, cancel_futures=True)
+
+
+class InlineExecutor(Executor):
+    """Runs each call at once in this process, behind the interface of a pool."""
+
+    workers = 1
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        """Run the call and return a finished future; an interrupt passes through."""
+        future: Future[Any] = Future()
+        try:
+            future.set_result(fn(*args, **kwargs))
+        except Exception as error:
+            future.set_exception(error)
+        return future
+
+
+class WorkerPool(ProcessPoolExecutor):
+    """A pool of spawned processes that can be stopped without waiting for its work."""
+
+    def __init__(self, workers: int) -> None:
+        self.workers = workers
+        # Forked children could inherit a held lock of a thread pool; spawned ones
+        # start clean.
+        super().__init__(
+            max_workers=workers,
+            mp_context=multiprocessing.get_context("spawn"),
+            initializer=_start_worker,
+        )
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        """Submit a call; processes that this starts never see Ctrl-C.
+
+        The parent alone reacts to it: it stops the pool and keeps the checkpoint. Blocking
+        the signal here delays it for the parent and is inherited from the first
+        instruction by a process that starts meanwhile.
+        """
+        previous = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        try:
+            return super().submit(fn, *args, **kwargs)
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, previous)
+
+    def kill(self) -> None:
+        """Stop the workers now; whatever they were computing is lost."""
+        processes = list((self._processes or {}).values())
+        self.shutdown(wait=False, cancel_futures=True)
+        for process in processes:
+            process.kill()
+        for process in processes:
+            process.join(timeout=5)
+
+
+def _start_worker() -> None:
+    # Read by numba when it is first imported, which is later than this.
+    os.environ["NUMBA_NUM_THREADS"] = "1"
+
+
+def workers_of(executor: Executor) -> int:
+    """Return how many calls an executor runs at a time.
+
+    Executors of this module say it themselves, those of ``concurrent.futures`` by their
+    bound, and that of a dask client by its cores; any other counts as this machine's cores.
+    """
+    for name in ("workers", "_max_workers"):
+        count = getattr(executor, name, None)
+        if isinstance(count, int):
+            return max(1, count)
+    cores = getattr(getattr(executor, "_client", None), "ncores", None)
+    if callable(cores):
+        return max(1, sum(cores().values()))
+    return os.cpu_count() or 1
+
+
+def local_executor(workers: int) -> ExecutorFactory:
+    """Return a factory of executors for this machine.
+
+    Parameters
+    ----------
+    workers : int
+        1 runs in this process; more start that many processes.
+    """
+    check_integer("workers", workers, minimum=1)
+    return InlineExecutor if workers == 1 else lambda: WorkerPool(workers)
+
+
+@contextlib.contextmanager
+def single_threaded() -> Iterator[None]:
+    """Pin linear algebra to one thread here and in the processes started meanwhile."""
+    previous = {name: os.environ.get(name) for name in _THREAD_VARIABLES}
+    os.environ.update(dict.fromkeys(_THREAD_VARIABLES, "1"))
+    try:
+        with threadpool_limits(limits=1):
+            yield
+    finally:
+        for name, value in previous.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+
+
+@contextlib.contextmanager
+def progress_bar(label: str, total: int, done: int) -> Iterator[Callable[[int], None]]:
+    """Show finished work with an ETA on standard error while the context lasts.
+
+    Parameters
+    ----------
+    label : str
+    total, done : int
+        Replicates of the run, and those finished before it.
+
+    Yields
+    ------
+    callable
+        ``advance(count)`` after that many replicates are finished.
+    """
+    if not sys.stderr.isatty():
+        yield lambda count: None
+        return
+    from tqdm import tqdm
+
+    with tqdm(
+        total=total, initial=done, desc=label, unit="rep", dynamic_ncols=True, file=sys.stderr
+    ) as bar:
+        yield lambda count: (bar.update(count), None)[1]

@@ -68,6 +68,13 @@ def test_run_status_replay_and_diff(place: Path, capsys: pytest.CaptureFixture[s
     captured = capsys.readouterr()
     assert "results are in build/quick/toy" in captured.out
     assert captured.err == ""
+    # Ten replicates decide nothing, so no count of verdicts is shown.
+    assert "no verdicts: they need 20 replicates" in captured.out
+    assert "inconclusive" not in captured.out
+    assert main(["run", "toy", "--n-sim", "40"]) == 0
+    captured = capsys.readouterr()
+    assert "results are in build/quick-40/toy" in captured.out
+    assert "T2: " in captured.out
     assert main(["status", "toy", "--profile", "quick"]) == 0
     assert "60 of 60 replicates finished, 0 failures, tables written" in capsys.readouterr().out
     assert main(["run", "toy", "--out", "other", "--workers", "1"]) == 0
@@ -102,6 +109,19 @@ def test_too_many_failures_end_in_one_after_writing(
     assert error.count("\n") == 1
     assert "100.0%" in error
     assert (place / "build/quick/toy/performance.csv").is_file()
+
+
+def test_missing_replicates_end_in_one_after_writing(
+    place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    kill = 'if condition["n_obs"] == 200: os.kill(os.getpid(), signal.SIGKILL)'
+    write_study(place / "studies", BEFORE_PLAIN=kill)
+    assert main(["run", "toy", "--workers", "2"]) == 1
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1
+    assert "20 replicates are missing" in error
+    table = (place / "build/quick/toy/performance.csv").read_text()
+    assert table.count("\n") == 1 + 6 * 2 * 2
 
 
 def test_new_study_runs_as_it_is(place: Path, capsys: pytest.CaptureFixture[str]) -> None:

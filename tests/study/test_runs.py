@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import dataclasses
 import io
 import json
+import os
 import sqlite3
 import sys
+import threading
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -24,8 +28,9 @@ from nwsim.study import (
     load_study,
     run_study,
 )
-from nwsim.study.comparing import differences, replay
-from nwsim.study.progress import progress_bar
+from nwsim.study.pipeline import replay
+from nwsim.study.results import differences
+from nwsim.study.runner import InlineExecutor, WorkerPool, progress_bar, workers_of
 from nwsim.study.store import CHECKPOINT
 from tests.study.toys import (
     CountingExecutor,
@@ -113,7 +118,7 @@ def test_order_of_completion_does_not_matter(
         made.append(ShuffledExecutor(seed=3))
         return made[-1]
 
-    run_study(toy, out=tmp_path, workers=3, block_size=2, executor=factory)
+    run_study(toy, out=tmp_path, block_size=2, executor=factory)
     assert made[0].order != sorted(made[0].order)
     assert snapshot(tmp_path / "toy") == reference
 
@@ -286,6 +291,20 @@ def test_default_folders(toy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert run_study("toy", profile="standard").folder == Path("results/toy")
     assert load_results("toy").performance.equals(run_study("toy", "standard").performance)
     assert load_results(Path("build/quick/toy")).manifest["profile"] == "quick"
+    assert load_results("toy", profile="quick").manifest["profile"] == "quick"
+    with pytest.raises(StoreError, match=r"no results in build/one/toy"):
+        load_results("toy", profile="one")
+
+
+def test_another_number_of_replicates_leaves_tracked_results_alone(
+    toy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    rewrite(toy, '"small"', '"standard"')
+    before = snapshot(run_study("toy", "standard").folder)
+    assert run_study("toy", "standard", n_sim=4).folder == Path("build/standard-4/toy")
+    assert run_study("toy", "standard", n_sim=4, out="mine").folder == Path("mine/toy")
+    assert snapshot(Path("results/toy")) == before
 
 
 def test_replay_gives_the_stored_row(toy: Path, tmp_path: Path) -> None:
@@ -314,6 +333,77 @@ def test_differences_are_found_beyond_the_tolerance(toy: Path, tmp_path: Path) -
     second.performance.loc[0, "estimate"] += 2e-3 * second.performance.loc[0, "mcse"]
     second.claims.loc[0, "verdict"] = "refuted"
     assert len(list(differences(first, second))) == 2
+
+
+@pytest.mark.parametrize(
+    ("table", "column"),
+    [
+        ("performance", "mcse"), ("performance", "n_empty"), ("contrasts", "mcse"),
+        ("contrasts", "n_sim"), ("contrasts", "baseline"), ("curves", "estimate"),
+        ("curves", "mcse"), ("claims", "theory"), ("claims", "margin"), ("claims", "mcse"),
+        ("claims", "ci_low"), ("claims", "ci_high"), ("claims", "rule"),
+    ],
+)  # fmt: skip
+def test_every_column_is_compared(toy: Path, tmp_path: Path, table: str, column: str) -> None:
+    first = run_study(toy, out=tmp_path)
+    second = load_results("toy", tmp_path)
+    frame = getattr(second, table)
+    old = frame.loc[1, column]
+    frame.loc[1, column] = "other" if isinstance(old, str) else type(old)(old + 1)
+    (found,) = differences(first, second)
+    assert f": {column} " in found
+    shorter = dataclasses.replace(second, **{table: frame.drop(index=2)})
+    assert len(list(differences(first, shorter))) == 2
+
+
+def test_curves_have_every_factor(toy: Path, tmp_path: Path) -> None:
+    curves = run_study(toy, out=tmp_path).curves
+    assert list(curves.columns) == [
+        "study", "curve", "n_obs", "world", "method", "measure", "over", "x", "estimate", "mcse",
+    ]  # fmt: skip
+    assert curves.n_obs.isna().all()
+    assert set(curves.over) == {"n_obs"}
+    assert set(curves.world) == {"a", "b"}
+
+
+def test_as_many_blocks_fly_as_the_executor_can_use(
+    toy: Path, tmp_path: Path, reference: dict[str, bytes]
+) -> None:
+    class Watched(ThreadPoolExecutor):
+        flying: ClassVar[list[Future[Any]]] = []
+        seen: ClassVar[list[int]] = []
+
+        def submit(self, *args: Any, **kwargs: Any) -> Future[Any]:
+            self.seen.append(sum(not future.done() for future in self.flying))
+            if len(self.flying) > 1:
+                args = (slowly, *args)
+            self.flying.append(super().submit(*args, **kwargs))
+            return self.flying[-1]
+
+    def slowly(function: Any, *args: Any) -> Any:
+        with lock:
+            return function(*args)
+
+    lock = threading.Lock()
+    run_study(toy, out=tmp_path, block_size=1, executor=lambda: Watched(4))
+    assert snapshot(tmp_path / "toy") == reference
+    # The first one alone, then up to twice the threads, whatever `workers` says.
+    assert Watched.seen[:2] == [0, 0]
+    assert max(Watched.seen) in (6, 7)
+
+
+def test_executors_say_how_much_they_can_do() -> None:
+    class Client:
+        def ncores(self) -> dict[str, int]:
+            return {"a": 4, "b": 8}
+
+    class ClientExecutor(Executor):
+        _client = Client()
+
+    assert workers_of(InlineExecutor()) == 1
+    assert workers_of(WorkerPool(3)) == 3
+    assert workers_of(ClientExecutor()) == 12
+    assert workers_of(Executor()) == os.cpu_count()
 
 
 def test_a_selection_of_nothing_is_an_error(toy: Path, tmp_path: Path) -> None:
@@ -348,7 +438,7 @@ def test_a_study_without_a_file(tmp_path: Path) -> None:
     two = run_study(build(1.0), out=tmp_path / "two", workers=2, block_size=2)
     assert snapshot(one.folder) == snapshot(two.folder)
     assert len(one.claims) == len(one.curves) == len(one.contrasts) == 0
-    assert list(one.curves.columns)[:3] == ["study", "curve", "n_obs"]
+    assert list(one.curves.columns)[:4] == ["study", "curve", "n_obs", "method"]
 
 
 def test_another_run_in_the_same_folder_is_one_message(toy: Path, tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
-from nwsim.study.executors import InlineExecutor
+from nwsim.study.runner import InlineExecutor
 
 TABLES = ("performance.csv", "contrasts.csv", "curves.csv", "claims.csv", "manifest.json")
 
@@ -133,6 +133,8 @@ class CountingExecutor(InlineExecutor):
 
 class ShuffledExecutor(InlineExecutor):
     """Finishes what is in flight in a random order, on one other thread."""
+
+    workers = 3
 
     def __init__(self, seed: int) -> None:
         self.random = random.Random(seed)
