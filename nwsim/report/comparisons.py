@@ -290,18 +290,28 @@ def constants(
         axes, measure = cell.axes, cell.column
         axes.set_ylabel(layout.folded(words.measure(measure), 2.3))
         axes.tick_params(labelleft=True)
-        drawn = set()
+        drawn: set[tuple[object, ...]] = set()
         for condition, rows in series(cell.table, by, x):
             position = order.index(tuple(condition[name] for name in by))
             look = COMPARED[position % len(COMPARED)]
             shift = layout.aside(places, position, len(order), x_log)
             end = drawing.draw_line(axes, rows, look, x, log=False, shift=shift, x_log=x_log)
-            said = claimed(results.claims, measure, condition, "equivalence", names)
-            if said and (said.theory, said.margin) not in drawn:
-                drawn.add((said.theory, said.margin))
-                low, high = said.theory - said.margin, said.theory + said.margin
-                axes.axhspan(low, high, color="#EDEDED", lw=0, zorder=0.4)
-                axes.axhline(said.theory, color="#444444", ls=(0, (1, 1.4)), lw=1.0, zorder=1.5)
+            # An equivalence claim names the level of x that it judges.
+            said = {
+                place: (stated.theory, stated.margin)
+                for place in rows[x].tolist()
+                if (
+                    stated := claimed(
+                        results.claims, measure, {**condition, x: place}, "equivalence", names
+                    )
+                )
+            }
+            known = (
+                tuple(set(said.values())) if len(set(said.values())) < 2 else tuple(said.items())
+            )
+            if said and known not in drawn:
+                drawing.draw_margin(axes, said)
+                drawn.add(known)
             text = ", ".join(words.level(name, condition[name]) for name in by)
             layout.add_label(ends, axes, end, text, look.color)
         theory = theory or bool(drawn)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from fractions import Fraction
 from statistics import NormalDist
 from typing import Any
@@ -123,3 +124,17 @@ def draw_slope(
     level = float(np.mean(log_y[through] - slope * log_x[through]))
     ends = np.array([at.min() / (1.0 if printed else 1.2), at.max() * 1.2])
     axes.plot(ends, np.exp(level) * ends**slope, color=color, **(PRINTED if printed else STATED))
+
+
+def draw_margin(axes: Axes, said: Mapping[float, tuple[float, float]]) -> None:
+    """Draw theory and margin, given by place: across the panel where they are the same."""
+    band: dict[str, Any] = {"color": "#EDEDED", "lw": 0, "zorder": 0.4}
+    line: dict[str, Any] = {"color": "#444444", "ls": (0, (1, 1.4)), "lw": 1.0, "zorder": 1.5}
+    theory, margin = np.array(list(said.values())).T
+    if len(set(said.values())) == 1:
+        axes.axhspan(theory[0] - margin[0], theory[0] + margin[0], **band)
+        axes.axhline(theory[0], **line)
+    else:
+        places = list(said)
+        axes.fill_between(places, theory - margin, theory + margin, **band)
+        axes.plot(places, theory, **line)

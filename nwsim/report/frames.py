@@ -130,8 +130,3 @@ def series(
             )
         lines.append((constant, rows))
     return lines
-
-
-def parse_setting(setting: str) -> dict[str, str]:
-    """Return the parts of ``k=v;k=v`` as a mapping of texts."""
-    return dict(part.split("=", 1) for part in str(setting).split(";") if "=" in part)

@@ -9,10 +9,11 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 import pandas as pd
 
+from nwsim._files import parse_setting
 from nwsim._typing import Factors
 from nwsim.exceptions import ParameterError
 from nwsim.report.drawing import exponent_text, number_text
-from nwsim.report.frames import parse_setting, select
+from nwsim.report.frames import select
 
 
 class Tables(Protocol):

@@ -153,6 +153,8 @@ def fake_claims(performance: pd.DataFrame) -> pd.DataFrame:
             reach = min(3.0, 4 if base["kernel"].endswith("4") else 2)
             theory = -2 * reach / (2 * reach + base["dim"])
         last = part.iloc[-1]
+        # An equivalence claim names the sample size that it judges.
+        setting = base | ({"n_obs": last["n_obs"]} if ratio else {})
         estimate = float(last["estimate"]) if ratio else theory + 0.004
         if ratio:
             stated = {"R2.constants": theory}
@@ -167,7 +169,7 @@ def fake_claims(performance: pd.DataFrame) -> pd.DataFrame:
         rows += [
             {
                 "claim": claim,
-                "setting": ";".join(f"{name}={base[name]}" for name in sorted(base)),
+                "setting": ";".join(f"{name}={setting[name]}" for name in sorted(setting)),
                 "quantity": quantity,
                 "theory": value,
                 "estimate": estimate,

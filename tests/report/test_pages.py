@@ -288,6 +288,23 @@ def test_constants_show_theory_and_margin_of_the_claims() -> None:
         assert high < top
 
 
+def test_constants_follow_a_theory_that_changes_along_the_axis() -> None:
+    changed = fake_results()
+    claims = changed.claims
+    own = claims[claims["quantity"] == "bias_ratio"]
+    own = own[own["setting"].str.contains("alpha=2.0;.*dim=1;.*region=interior")]
+    assert len(own) == 1
+    top = own["setting"].iloc[0]
+    lower = own.assign(setting=top.replace(f"n_obs={2**18}", f"n_obs={2**16}"), theory=0.9)
+    changed.claims = pd.concat([own, lower])
+    assert lower["setting"].iloc[0] != top
+    figure = rates.constants(changed, PLAIN | {"alpha": 2.0, "dim": 1})
+    theory = next(line for line in figure.axes[0].lines if line.get_color() == "#444444")
+    assert np.asarray(theory.get_xdata()).tolist() == [2**16, 2**18]
+    assert np.asarray(theory.get_ydata()).tolist() == [0.9, 1.0]
+    assert not [line for line in figure.axes[1].lines if line.get_color() == "#444444"]
+
+
 def test_constants_show_no_margin_without_a_claim() -> None:
     changed = fake_results()
     changed.claims = changed.claims[changed.claims["rule"] == "rate"]
