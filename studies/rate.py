@@ -311,7 +311,8 @@ SIZES = {
 }
 TAIL: dict[str, Any] = {"rule": "rate", "tail": 3}
 ROUGH = (0.25, 0.5, 0.75, 1.0, 1.5)
-# Selections of the figures.
+# Builders and selections of the figures.
+PAGES = "nwsim.report.rates"
 PLAIN = {"world": ("rough", "smooth", "saturating"), "kernel": "epanechnikov"}
 UNSATURATED = {**PLAIN, "world": ("rough", "smooth")}
 KERNEL_LABELS = {
@@ -338,9 +339,9 @@ STUDY = Study(
         Method("loo", at_leave_one_out, where=has_leave_one_out),
     ),
     measures=(
-        Measure("mse", "mean squared error"),
-        Measure("bias2", "squared bias"),
-        Measure("variance", "variance"),
+        Measure("mse", "integrated mean squared error", unit="y²"),
+        Measure("bias2", "integrated squared bias", unit="y²"),
+        Measure("variance", "integrated variance", unit="y²"),
         Measure("bandwidth", "chosen bandwidth", methods=("oracle", "loo")),
         Measure("n_at_edge", "searches that ended at an edge", kind="count", methods=("oracle",)),
         *(
@@ -353,25 +354,21 @@ STUDY = Study(
         Measure("n_empty", "empty windows", kind="count"),
     ),
     claims=(
-        Claim(
-            "R1",
-            "E|m(x) - f(x)|^2 = O(n^(-2 alpha/(2 alpha + d))) over a Hölder class.",
-            "mse",
-            theory=theory,
-            margin=margin,
-            method="rate",
-            where=is_tested,
-            **TAIL,
-        ),
-        Claim(
-            "R1_bias2",
-            "Squared bias alone has that exponent at the bandwidth the theorem names.",
-            "bias2",
-            theory=theory,
-            margin=margin,
-            method="rate",
-            where=is_tested,
-            **TAIL,
+        *(
+            Claim(
+                name,
+                f"{what} = O(n^(-2 alpha/(2 alpha + d))) over a Hölder class.",
+                quantity,
+                theory=theory,
+                margin=margin,
+                method="rate",
+                where=is_tested,
+                **TAIL,
+            )
+            for name, quantity, what in (
+                ("R1", "mse", "E|m(x) - f(x)|^2"),
+                ("R1_bias2", "bias2", "At the bandwidth of the theorem, squared bias"),
+            )
         ),
         Claim(
             "R2",
@@ -420,20 +417,25 @@ STUDY = Study(
         Contrast("order", "mse", "kernel", "epanechnikov4", "epanechnikov", kind="ratio"),
     ),
     figures=(
-        Figure("risk", "nwsim.report.rates:risk", {"where": PLAIN}),
-        Figure("parts", "nwsim.report.rates:parts", {"where": UNSATURATED}),
+        Figure("risk", f"{PAGES}:risk", {"where": PLAIN, "theory_of": "rate"}),
+        Figure("parts", f"{PAGES}:parts", {"where": UNSATURATED}),
         Figure(
             "local_slopes",
-            "nwsim.report.rates:local_slopes",
-            {"where": UNSATURATED, "methods": ("rate", "oracle")},
+            f"{PAGES}:local_slopes",
+            {"where": UNSATURATED, "methods": ("rate", "oracle"), "theory_of": "rate"},
         ),
-        Figure("boundary", "nwsim.report.rates:boundary", {"where": {"world": "steep"}}),
+        Figure("boundary", f"{PAGES}:boundary", {"where": {"world": "steep"}}),
         Figure(
             "saturation",
-            "nwsim.report.rates:saturation",
-            {"where": {"world": "saturating"}, "kernel_labels": KERNEL_LABELS},
+            f"{PAGES}:saturation",
+            {
+                "where": {"world": "saturating"},
+                "claims": ("R2",),
+                "printed": ("R1", "R1_bias2"),
+                "labels": KERNEL_LABELS,
+            },
         ),
-        Figure("constants", "nwsim.report.rates:constants", {"where": {"world": "gentle"}}),
+        Figure("constants", f"{PAGES}:constants", {"where": {"world": "gentle"}}),
     ),
     profiles={
         "quick": Profile(
