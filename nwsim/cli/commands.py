@@ -24,6 +24,10 @@ _out = click.option(
     help="Results are in DIR/STUDY in place of results/STUDY or build/PROFILE[-N]/STUDY.",
 )
 
+_n_sim = click.option(
+    "--n-sim", default=None, type=int, metavar="N", help="Replicates a condition, for this run."
+)
+
 
 def _profile(default: str) -> Callable[[Any], Any]:
     return click.option("--profile", default=default, show_default=True, help="How much is run.")
@@ -101,9 +105,12 @@ def run(
 @cli.command()
 @click.argument("study", nargs=-1)
 @_profile("standard")
+@_n_sim
 @_out
 @_studies
-def figures(study: tuple[str, ...], profile: str, out: str | None, studies: str) -> None:
+def figures(
+    study: tuple[str, ...], profile: str, n_sim: int | None, out: str | None, studies: str
+) -> None:
     """Draw the figures of each STUDY (default: all with results) from its tables."""
     from nwsim.exceptions import StudyError
     from nwsim.study import known_studies, load_results, load_study, results_folder
@@ -111,13 +118,13 @@ def figures(study: tuple[str, ...], profile: str, out: str | None, studies: str)
     names = study or tuple(
         name
         for name in known_studies(studies)
-        if (results_folder(name, profile, out) / "manifest.json").is_file()
+        if (results_folder(name, profile, out, n_sim) / "manifest.json").is_file()
     )
     if not names:
         raise StudyError(f"no study in {studies} has results of profile {profile!r}")
     for name in names:
         loaded = load_study(name, studies)
-        folder = results_folder(loaded.name, profile, out)
+        folder = results_folder(loaded.name, profile, out, n_sim)
         _draw(loaded, load_results(folder.name, folder.parent))
         click.echo(f"figures of {loaded.name} are in {folder / 'figures'}")
 
@@ -138,9 +145,12 @@ def ledger(out: str) -> None:
 @cli.command()
 @click.argument("study", nargs=-1)
 @_profile("standard")
+@_n_sim
 @_out
 @_studies
-def status(study: tuple[str, ...], profile: str, out: str | None, studies: str) -> None:
+def status(
+    study: tuple[str, ...], profile: str, n_sim: int | None, out: str | None, studies: str
+) -> None:
     """Say how much of each STUDY (default: all) is finished."""
     from nwsim.study import known_studies, load_study, results_folder
     from nwsim.study.cells import plan_cells
@@ -150,8 +160,8 @@ def status(study: tuple[str, ...], profile: str, out: str | None, studies: str) 
         loaded = load_study(name, studies)
         if profile not in loaded.profiles and not study:
             continue
-        cells = plan_cells(loaded, profile)
-        folder = results_folder(loaded.name, profile, out)
+        cells = plan_cells(loaded, profile, n_sim)
+        folder = results_folder(loaded.name, profile, out, n_sim)
         total = sum(cell.n_sim for cell in cells)
         tables = "tables written" if (folder / "manifest.json").is_file() else "no tables yet"
         if not (folder / CHECKPOINT).is_file():
@@ -176,7 +186,7 @@ def replay(study: str, condition: str, rep: int, studies: str) -> int:
     """Compute one replicate of STUDY again and print its scalars as CSV."""
     from nwsim.study import load_study
     from nwsim.study.pipeline import replay as compute
-    from nwsim.study.tables import table_text
+    from nwsim.study.results import table_text
 
     outcome = compute(load_study(study, studies), condition, rep)
     rows = [

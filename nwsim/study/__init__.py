@@ -1,6 +1,5 @@
 """Declarative Monte Carlo studies: specification, runner, checkpoint, tables."""
 
-from nwsim.study.loading import known_studies, load_study
 from nwsim.study.parts import Grid, Measure, Method, Profile
 from nwsim.study.pipeline import (
     FailureShareError,
@@ -10,7 +9,7 @@ from nwsim.study.pipeline import (
 )
 from nwsim.study.results import Results, load_results, results_folder
 from nwsim.study.rules import ClaimRule, CurvePoint, CurveRule, Points, register_rule
-from nwsim.study.specification import Study
+from nwsim.study.specification import Study, known_studies, load_study
 from nwsim.study.statements import Claim, Contrast, Curve, Figure
 
 __all__ = [

@@ -21,10 +21,10 @@ from nwsim.inference import Estimate, difference, equivalence, ratio
 from nwsim.seeding import digest
 from nwsim.study.cells import Cell, Series, series_over
 from nwsim.study.replicate import declared_outputs
+from nwsim.study.results import Row
 from nwsim.study.rules import CLAIM_RULES, CURVE_RULES, Column, CurvePoint, Points
 from nwsim.study.specification import Study
 from nwsim.study.statements import Claim, Contrast, Curve
-from nwsim.study.tables import Row
 
 _UNDEFINED = CurvePoint(math.nan, math.nan, math.nan)
 

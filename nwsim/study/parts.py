@@ -16,7 +16,7 @@ import numpy as np
 from nwsim._typing import Factors
 from nwsim._validation import check_choice, check_integer
 from nwsim.exceptions import ParameterError
-from nwsim.study.tables import RESERVED
+from nwsim.study.results import RESERVED
 
 
 @dataclass(frozen=True)

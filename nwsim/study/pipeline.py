@@ -18,7 +18,6 @@ from nwsim.exceptions import ParameterError, PrecisionWarning, StoreError, Study
 from nwsim.seeding import digest
 from nwsim.study.cells import Cell, plan_cells
 from nwsim.study.derived import check_derived
-from nwsim.study.loading import StudyLike, load_study
 from nwsim.study.provenance import identity_of, manifest_of, manifest_text, run_record
 from nwsim.study.replicate import Outcome, ReplicateTask
 from nwsim.study.results import MANIFEST, Results, read_results, results_folder
@@ -31,7 +30,7 @@ from nwsim.study.runner import (
     run_blocks,
     single_threaded,
 )
-from nwsim.study.specification import Study
+from nwsim.study.specification import Study, StudyLike, load_study
 from nwsim.study.store import CHECKPOINT, Store, remove_checkpoint
 from nwsim.study.summarise import summarise
 

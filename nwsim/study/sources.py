@@ -7,12 +7,16 @@ count. A study file counts whole but for what describes numbers: see :func:`coun
 from __future__ import annotations
 
 import ast
+import functools
 import hashlib
+import itertools
 import sys
 import types
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 import nwsim
 from nwsim.exceptions import StudyError
@@ -68,12 +72,17 @@ def counted(tree: ast.Module) -> list[ast.stmt]:
     if any(isinstance(n, ast.Name) and n.id in _REFLECTION for n in ast.walk(tree)):
         return tree.body
     calls = _Calls(tree)
+    # Code that looks into the study itself may use any field of it.
+    whole = any(
+        isinstance(node, ast.Name) and node.id == "STUDY" and isinstance(node.ctx, ast.Load)
+        for node in ast.walk(tree)
+    )
     spare: dict[str, list[ast.stmt]] = {}
     kept: list[ast.stmt] = []
     for statement in _one_import_each(tree.body):
         names = _plain_names(statement, calls)
         if "STUDY" in names or (not names and _binds_study(statement)):
-            kept.append(_number_fields(statement, calls))
+            kept.append(statement if whole else _number_fields(statement, calls))
         elif names:
             for name in names:
                 spare.setdefault(name, []).append(statement)
@@ -111,13 +120,22 @@ class _Calls:
     def __init__(self, tree: ast.Module) -> None:
         self.pure = set(_PURE)
         self.functions: dict[str, ast.FunctionDef] = {}
-        for statement in tree.body:
-            if isinstance(statement, ast.ImportFrom) and statement.module == "nwsim.study":
-                self.pure |= {
-                    alias.asname or alias.name for alias in statement.names if alias.name in _PARTS
-                }
-            elif isinstance(statement, ast.FunctionDef):
+        for statement in _one_import_each(tree.body):
+            if isinstance(statement, ast.FunctionDef):
                 self.functions[statement.name] = statement
+        # A name that the file binds itself is no built-in function any more.
+        self.pure -= {
+            node.id
+            for node in ast.walk(tree)
+            if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load)
+        }
+        for statement in _one_import_each(tree.body):
+            if isinstance(statement, (ast.Import, ast.ImportFrom)):
+                names = _imported(statement)
+                part = isinstance(statement, ast.ImportFrom) and (
+                    statement.module == "nwsim.study" and statement.names[0].name in _PARTS
+                )
+                self.pure = self.pure | names if part else self.pure - names
 
     def harmless(self, *nodes: ast.AST | None, seen: frozenset[str] = frozenset()) -> bool:
         """Return whether evaluating the nodes calls nothing but pure functions."""
@@ -236,7 +254,7 @@ def _study_source(study: Study) -> tuple[list[ast.stmt], str]:
     if study.source is not None:
         statements = counted(_parse(study.source))
         return statements, "\n".join(ast.unparse(statement) for statement in statements)
-    # A study built by hand: the files its functions come from, or their code if none.
+    # A study built by hand: the files its functions come from, and what they hold.
     functions = [study.draw, *(method.function for method in study.methods)]
     statements, texts = [], []
     for function in functions:
@@ -246,8 +264,35 @@ def _study_source(study: Study) -> tuple[list[ast.stmt], str]:
             tree = _parse(file)
             statements += tree.body
             texts.append(ast.unparse(tree))
-        texts.append("".join(_code_text(code)) if code is not None else repr(type(function)))
+        texts.append("".join(_value_text(function)))
     return statements, "\n".join(texts)
+
+
+def _value_text(value: Any, seen: tuple[int, ...] = ()) -> Iterator[str]:
+    """Describe a function by its code and the values it holds, others by value or type."""
+    code = getattr(value, "__code__", None)
+    held: list[Any] = []
+    if id(value) in seen:
+        yield "itself"
+    elif isinstance(value, functools.partial):
+        yield "partial"
+        held = [value.func, *value.args, *itertools.chain(*sorted(value.keywords.items()))]
+    elif isinstance(code, types.CodeType):
+        yield from _code_text(code)
+        held = [cell.cell_contents for cell in getattr(value, "__closure__", None) or ()]
+        held += getattr(value, "__defaults__", None) or ()
+        held += (getattr(value, "__kwdefaults__", None) or {}).values()
+    elif isinstance(value, (tuple, list)):
+        yield type(value).__name__
+        held = list(value)
+    elif value is None or isinstance(value, (str, bytes, int, float)):
+        yield repr(value)
+    elif isinstance(value, np.ndarray):
+        yield f"{value.dtype} {value.shape} {hashlib.sha256(value.tobytes()).hexdigest()}"
+    else:
+        yield f"{type(value).__module__}.{type(value).__qualname__}"
+    for part in held:
+        yield from _value_text(part, (*seen, id(value)))
 
 
 def _code_text(code: types.CodeType) -> Iterator[str]:

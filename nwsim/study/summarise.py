@@ -17,10 +17,10 @@ from nwsim.exceptions import PrecisionWarning
 from nwsim.inference import Estimate, mean
 from nwsim.study.cells import Cell
 from nwsim.study.derived import compare, derive, judge
+from nwsim.study.results import Row, columns_of, table_text
 from nwsim.study.rules import Column
 from nwsim.study.specification import Study
 from nwsim.study.store import Store
-from nwsim.study.tables import Row, columns_of, table_text
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from nwsim.cli import main
+from nwsim.seeding import stream
 from nwsim.study.store import CHECKPOINT, progress_of
 from tests.study.toys import rewrite, snapshot, write_study
 
@@ -75,6 +76,8 @@ def test_run_status_replay_and_diff(place: Path, capsys: pytest.CaptureFixture[s
     captured = capsys.readouterr()
     assert "results are in build/quick-40/toy" in captured.out
     assert "T2: " in captured.out
+    assert main(["status", "toy", "--profile", "quick", "--n-sim", "40"]) == 0
+    assert "240 of 240 replicates finished" in capsys.readouterr().out
     assert main(["status", "toy", "--profile", "quick"]) == 0
     assert "60 of 60 replicates finished, 0 failures, tables written" in capsys.readouterr().out
     assert main(["run", "toy", "--out", "other", "--workers", "1"]) == 0
@@ -114,12 +117,14 @@ def test_too_many_failures_end_in_one_after_writing(
 def test_missing_replicates_end_in_one_after_writing(
     place: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    kill = 'if condition["n_obs"] == 200: os.kill(os.getpid(), signal.SIGKILL)'
+    fatal = float(stream(7, {"n_obs": 200}, 9, "data").normal(0.3, 1.0, size=200)[0])
+    kill = f"if data.values[0] == {fatal!r}: os.kill(os.getpid(), signal.SIGKILL)"
     write_study(place / "studies", BEFORE_PLAIN=kill)
     assert main(["run", "toy", "--workers", "2"]) == 1
     error = capsys.readouterr().err
     assert error.count("\n") == 1
-    assert "20 replicates are missing" in error
+    # The last block of three, which ends with replicate 9, in either world.
+    assert "2 replicates are missing" in error
     table = (place / "build/quick/toy/performance.csv").read_text()
     assert table.count("\n") == 1 + 6 * 2 * 2
 

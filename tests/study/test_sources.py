@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import ast
+import functools
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
 import nwsim
-from nwsim.study import load_study, run_study, sources
+from nwsim.study import Grid, Measure, Method, Profile, Study, load_study, run_study, sources
 from tests.study.toys import CountingExecutor, rewrite, write_study
 
 
@@ -62,6 +65,8 @@ def test_what_leaves_replicates_valid(tmp_path: Path, old: str, new: str) -> Non
         ("factors=(Grid(", "factors=(register(), Grid("),
         ("factors=(Grid(", "factors=(indirect(), Grid("),
         ("METHODS = ", "import some_plugin\nMETHODS = "),
+        ("METHODS = ", "tuple = register\nsize = tuple(2)\nMETHODS = "),
+        ("    os.getpid()", "    os.getpid(); STUDY.label"),
         ("METHODS = ", 'globals()["SHIFT"] = 3\nMETHODS = '),
     ],
 )
@@ -156,3 +161,29 @@ def test_names_imported_from_the_package_lead_to_their_rooms() -> None:
     root = Path(nwsim.__file__).parent
     assert sources._rooms(ast.parse("from nwsim import fit_rate"), root) == {"inference"}
     assert "dgp" in sources._rooms(ast.parse("import nwsim"), root)
+
+
+def test_what_functions_hold_counts_for_a_study_without_a_file() -> None:
+    def build(scale: object, power: int = 1) -> Study:
+        def draw(condition: Any, rng: Any, power: int = power) -> Any:
+            return scale, power
+
+        def method(factor: Any, condition: Any, data: Any, rng: Any) -> dict[str, float]:
+            return {"mse": 0.0}
+
+        return Study(
+            name="handmade",
+            label="made by hand",
+            seed=3,
+            factors=(Grid({"n_obs": (10,)}),),
+            draw=draw,
+            methods=(Method("m", functools.partial(method, scale)),),
+            measures=(Measure("mse", "squared error"),),
+            profiles={"quick": Profile(5, rule="test")},
+        )
+
+    values = (1.0, 2.0, "a", (1, 2), (1, 3), np.arange(3.0), np.arange(4.0), len)
+    found = [sources._study_source(build(value))[1] for value in values]
+    assert len(set(found)) == len(values)
+    assert found == [sources._study_source(build(value))[1] for value in values]
+    assert sources._study_source(build(1.0, 2))[1] not in found

@@ -30,8 +30,7 @@ from nwsim.study import (
 )
 from nwsim.study.cells import Cell
 from nwsim.study.derived import compare, derive, judge
-from nwsim.study.results import read_results
-from nwsim.study.tables import RESERVED, TABLES, columns_of, read_table, table_text
+from nwsim.study.results import RESERVED, TABLES, columns_of, read_results, read_table, table_text
 
 
 @given(
