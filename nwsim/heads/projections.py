@@ -93,7 +93,7 @@ def basis_of_range(name: str, projection: FloatArray, rank_tol: float) -> FloatA
     norms = np.linalg.norm(scaled, axis=0)
     q, r = upright_qr(scaled / np.where(zero, 1.0, norms))
     spread = np.linalg.svd(r, compute_uv=False)
-    if zero.any() or spread[-1] <= rank_tol * spread[0]:
+    if spread[-1] <= rank_tol * spread[0]:
         raise ParameterError(
             f"{name} must have full column rank; of its {projection.shape[1]} columns "
             f"{int((spread > rank_tol * spread[0]).sum())} are independent "

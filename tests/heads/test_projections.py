@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.linalg import eigh
+from scipy.stats import rankdata
 
 from nwsim.exceptions import ParameterError
 from nwsim.heads import (
@@ -234,6 +236,22 @@ def test_sir_does_not_depend_on_the_order_of_rows_or_on_affine_maps():
     change = rng.standard_normal((4, 4))
     moved = sir_frames(X @ change + 3.0, y, 1, 2)
     assert principal_angles(change @ moved[0], first[0]).max() < 1e-8
+
+
+def test_sir_is_the_eigenproblem_of_weighted_slice_means():
+    rng = np.random.default_rng(7)
+    X, _ = inputs(200, rng)
+    # Slices of very unequal counts: most responses are tied.
+    y = np.maximum(np.round(X[:, 0] + X[:, 1] - 200.0), 0.0)
+    centred = X - X.mean(axis=0)
+    covariance = centred.T @ centred / 200
+    between = np.zeros((4, 4))
+    labels = np.floor((rankdata(y) - 0.5) / 200 * 10)
+    for label in np.unique(labels):
+        mean = centred[labels == label].mean(axis=0)
+        between += (labels == label).mean() * np.outer(mean, mean)
+    expected = eigh(between, covariance)[1][:, ::-1][:, :2]
+    assert principal_angles(sir_frames(X, y, 1, 2)[0], expected).max() < 1e-8
 
 
 @pytest.mark.parametrize(

@@ -141,13 +141,15 @@ def test_heads_that_cannot_be_told_apart_share_equally():
         np.testing.assert_allclose(found.weights, np.full(3, 1 / 3))
         assert not found.unique
         assert found.value == pytest.approx(2.0)
-    errors = np.random.default_rng(2).standard_normal((50, 2))
-    # Twice one head, and a worse copy of it that only a negative weight could use.
-    errors = np.column_stack([errors[:, 0], errors[:, 0], 3 * errors[:, 0] + 0.1 * errors[:, 1]])
-    np.testing.assert_allclose(optimal_weights(error_moments(errors)).weights, [0.5, 0.5, 0.0])
-    free = optimal_weights(error_moments(errors), nonnegative=False).weights
-    assert free[0] == pytest.approx(free[1])
-    assert free[2] < -0.1
+    good, other = np.random.default_rng(2).standard_normal((2, 50))
+    # Copies of one head, and a worse one that only a negative weight could use.
+    for copies in (2, 4):
+        errors = error_moments(np.column_stack([good] * copies + [3 * good + 0.1 * other]))
+        shares = [1 / copies] * copies
+        np.testing.assert_allclose(optimal_weights(errors).weights, [*shares, 0.0])
+        free = optimal_weights(errors, nonnegative=False).weights
+        np.testing.assert_allclose(free[:copies], free[0])
+        assert free[-1] < -0.1
     np.testing.assert_array_equal(optimal_weights(np.zeros((4, 4))).weights, np.full(4, 0.25))
 
 
