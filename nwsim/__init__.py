@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from nwsim.dgp import register_world
+    from nwsim.heads import head_diversity_index
     from nwsim.inference import conditional_moments, decompose, fit_rate
     from nwsim.smoothing import LocalLinear, NadarayaWatson, register_kernel
     from nwsim.study import load_results, run_study
@@ -22,6 +23,7 @@ _HOMES = {
     "conditional_moments": "nwsim.inference",
     "decompose": "nwsim.inference",
     "fit_rate": "nwsim.inference",
+    "head_diversity_index": "nwsim.heads",
     "load_results": "nwsim.study",
     "register_kernel": "nwsim.smoothing",
     "register_world": "nwsim.dgp",
@@ -35,6 +37,7 @@ __all__ = [
     "conditional_moments",
     "decompose",
     "fit_rate",
+    "head_diversity_index",
     "load_results",
     "register_kernel",
     "register_world",
