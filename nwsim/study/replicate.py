@@ -6,12 +6,13 @@ processes, so it imports neither pandas nor anything that draws.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 import math
 import numbers
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -97,25 +98,29 @@ class ReplicateTask:
         data, error = self._call(
             "draw", cautions, self.draw, condition, stream(self.seed, owners, rep, "data")
         )
-        make_read_only(data)
         scalars: dict[str, dict[str, float]] = {}
         failures: list[tuple[str, str, str]] = []
-        for name, measures in outputs.items():
-            if error is not None:
-                failures.append((name, type(error).__name__, f"draw: {error}"))
-                continue
-            rng = stream(self.seed, owners, rep, f"method:{name}")
-            returned, problem = self._call(name, cautions, functions[name], condition, data, rng)
-            if problem is not None:
-                failures.append((name, type(problem).__name__, str(problem)))
-                continue
-            values = self._checked(name, measures, returned, condition, rep)
-            odd = [measure for measure, value in values.items() if not math.isfinite(value)]
-            if odd:
-                kind = "NaN" if any(math.isnan(values[measure]) for measure in odd) else "Infinity"
-                failures.append((name, kind, f"not finite: {', '.join(odd)}"))
-            else:
-                scalars[name] = values
+        with read_only(data):
+            for name, measures in outputs.items():
+                if error is not None:
+                    failures.append((name, type(error).__name__, f"draw: {error}"))
+                    continue
+                rng = stream(self.seed, owners, rep, f"method:{name}")
+                returned, problem = self._call(
+                    name, cautions, functions[name], condition, data, rng
+                )
+                if problem is not None:
+                    failures.append((name, type(problem).__name__, str(problem)))
+                    continue
+                values = self._checked(name, measures, returned, condition, rep)
+                odd = [measure for measure, value in values.items() if not math.isfinite(value)]
+                if odd:
+                    kind = (
+                        "NaN" if any(math.isnan(values[measure]) for measure in odd) else "Infinity"
+                    )
+                    failures.append((name, kind, f"not finite: {', '.join(odd)}"))
+                else:
+                    scalars[name] = values
         return Outcome(rep, scalars, tuple(failures), tuple(cautions))
 
     @staticmethod
@@ -167,13 +172,16 @@ class ReplicateTask:
         return values
 
 
-def make_read_only(data: Any) -> None:
+@contextlib.contextmanager
+def read_only(data: Any) -> Iterator[None]:
     """Make the arrays of a draw read-only: no method may change what another one gets.
 
     They are looked for in tuples, lists, mappings and dataclasses, and among the arrays that
-    an array is a view of; what other objects hold is theirs to protect.
+    an array is a view of; what other objects hold is theirs to protect. Afterwards they are
+    as before: a draw may return an array that it fills again in the next replicate.
     """
     seen: set[int] = set()
+    frozen: list[np.ndarray[Any, Any]] = []
     queue = [data]
     while queue:
         item = queue.pop()
@@ -181,7 +189,9 @@ def make_read_only(data: Any) -> None:
             continue
         seen.add(id(item))
         if isinstance(item, np.ndarray):
-            item.flags.writeable = False
+            if item.flags.writeable:
+                item.flags.writeable = False
+                frozen.append(item)
             queue.append(item.base)
         elif isinstance(item, (tuple, list, set, frozenset)):
             queue += item
@@ -189,6 +199,14 @@ def make_read_only(data: Any) -> None:
             queue += item.values()
         elif dataclasses.is_dataclass(item) and not isinstance(item, type):
             queue += [getattr(item, entry.name, None) for entry in dataclasses.fields(item)]
+    try:
+        yield
+    finally:
+        # A view may be written again only once its base may.
+        for array in reversed(frozen):
+            # A base that the draw itself protects keeps its views from that, for good.
+            with contextlib.suppress(ValueError):
+                array.flags.writeable = True
 
 
 @functools.lru_cache(maxsize=4)

@@ -212,8 +212,17 @@ class _Loop:
                 self.suspects.append(block)
         self.flying.clear()
         self.abandon()
-        if len(self.given_up) >= MAX_DEATHS and not self.any_finished:
+        if self.given_up and not self.any_finished:
+            self._doubt_workers()
+
+    def _doubt_workers(self) -> None:
+        """Go on with other cells; nothing survives if several of them died, or all there are."""
+        dead = {block.cell.condition_id for block in self.given_up}
+        rest = [block for block in self.queue if block.cell.condition_id in dead]
+        others = [block for block in self.queue if block.cell.condition_id not in dead]
+        if len(self.given_up) >= MAX_DEATHS and (len(dead) >= MAX_DEATHS or not others):
             raise StudyError(f"no worker process survives: the first {MAX_DEATHS} blocks died")
+        self.queue = deque([*others, *rest])
 
     def abandon(self) -> None:
         """Let go of the executor without waiting for its work."""

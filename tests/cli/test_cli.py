@@ -123,7 +123,7 @@ def test_missing_replicates_end_in_one_after_writing(
     assert main(["run", "toy", "--workers", "2"]) == 1
     error = capsys.readouterr().err
     assert error.count("\n") == 1
-    # The last block of three, which ends with replicate 9, in either world.
+    # Replicate 9 is a block of its own, and both worlds share its numbers.
     assert "2 replicates are missing" in error
     table = (place / "build/quick/toy/performance.csv").read_text()
     assert table.count("\n") == 1 + 6 * 2 * 2

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import os
 import sqlite3
+from collections.abc import Callable
+from concurrent.futures import BrokenExecutor, Future
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,6 +21,8 @@ from nwsim.study import (
     load_study,
     run_study,
 )
+from nwsim.study.replicate import read_only
+from nwsim.study.runner import InlineExecutor
 from nwsim.study.store import CHECKPOINT
 from tests.study.toys import CountingExecutor, rewrite, snapshot, write_study
 
@@ -208,6 +213,69 @@ def test_a_method_cannot_change_what_the_next_one_gets(tmp_path: Path, write: st
     rows = load_results("toy", tmp_path).performance
     half = rows[rows.method == "half"].reset_index(drop=True)
     assert half.equals(expected[expected.method == "half"].reset_index(drop=True))
+
+
+def test_a_draw_may_fill_the_same_array_again(tmp_path: Path) -> None:
+    expected = run_study(write_study(tmp_path / "s"), out=tmp_path / "fresh")
+    path = write_study(tmp_path / "f", BEFORE_DRAW="view = BUFFER[: condition['n_obs']]")
+    rewrite(path, "SHIFT = 0.3", "SHIFT = 0.3\nBUFFER = __import__('numpy').empty((1, 200))[0]")
+    rewrite(path, "return Data(", "view[:] = (")
+    rewrite(path, 'size=condition["n_obs"]))', 'size=condition["n_obs"]))\n    return Data(view)')
+    results = run_study(path, out=tmp_path)
+    assert results.manifest["failures"] == []
+    assert results.performance.equals(expected.performance)
+
+
+def test_arrays_are_read_only_for_a_while() -> None:
+    base = np.zeros((2, 3))
+    view, fixed, odd = base[0], np.zeros(3), np.zeros(3)
+    fixed.flags.writeable = False
+    part = odd[:2]
+    odd.flags.writeable = False
+    arrays = [view, base, fixed, part]
+    before = [array.flags.writeable for array in arrays]
+    assert before == [True, True, False, True]
+    with read_only((view, {"a": [fixed]}, part)):
+        assert not any(array.flags.writeable for array in arrays)
+    assert [array.flags.writeable for array in arrays[:3]] == before[:3]
+
+
+class Deadly(InlineExecutor):
+    """Breaks, as a pool does whose worker dies, on conditions of its choice."""
+
+    def __init__(self, levels: tuple[int, ...]) -> None:
+        self.levels = levels
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        if args[1]["n_obs"] not in self.levels:
+            return super().submit(fn, *args, **kwargs)
+        future: Future[Any] = Future()
+        future.set_exception(BrokenExecutor())
+        return future
+
+
+def test_a_deadly_first_condition_leaves_the_others(tmp_path: Path) -> None:
+    path = write_study(tmp_path / "s")
+    with pytest.raises(MissingReplicatesError, match="20 replicates are missing") as caught:
+        run_study(path, out=tmp_path, block_size=2, executor=lambda: Deadly((50,)))
+    rows = caught.value.results.performance
+    assert set(rows[rows.n_obs == 50].n_sim) == {0}
+    assert set(rows[rows.n_obs > 50].n_sim) == {10}
+    claims = caught.value.results.claims
+    assert set(claims[claims.claim == "T1"].verdict) == {"inconclusive"}
+
+
+def test_no_survivor_at_all_is_said_soon(tmp_path: Path) -> None:
+    path = write_study(tmp_path / "s")
+    made: list[Deadly] = []
+
+    def factory() -> Deadly:
+        made.append(Deadly((50, 100, 200)))
+        return made[-1]
+
+    with pytest.raises(StudyError, match="no worker process survives"):
+        run_study(path, out=tmp_path, block_size=2, executor=factory)
+    assert len(made) == 9
 
 
 def test_workers_are_single_threaded_and_draw_nothing(
