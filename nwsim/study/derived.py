@@ -5,6 +5,7 @@ No verdict is typed by hand: a claim has one for every setting, by a named rule.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import math
 import warnings
@@ -86,7 +87,8 @@ def judge(
         if points.short:
             verdict = equivalence(math.nan, math.nan, theory, margin)
         else:
-            verdict = rule.judge(points, theory, margin)
+            with _naming(f"rule {rule.name!r} of claim {claim.id!r}", setting):
+                verdict = rule.judge(points, theory, margin)
         if not points.decidable:
             verdict = dataclasses.replace(verdict, verdict="inconclusive")
         rows.append(
@@ -105,6 +107,17 @@ def judge(
             }
         )
     return rows
+
+
+@contextlib.contextmanager
+def _naming(what: str, setting: Mapping[str, Any]) -> Iterator[None]:
+    """Say where a registered rule fails; the replicates are kept, and a rerun is quick."""
+    try:
+        yield
+    except Exception as error:
+        raise StudyError(
+            f"{what} fails at {setting_text(setting)}: {type(error).__name__}: {error}"
+        ) from error
 
 
 def _settings(claim: Claim, cells: Sequence[Cell]) -> Iterator[tuple[dict[str, Any], Series]]:
@@ -144,7 +157,10 @@ def derive(
     rows: list[Row] = []
     for series in series_over(cells, curve.over, curve.measure, curve.where):
         points = points_of(series, curve.over, curve.measure, sample, curve.tail, shared)
-        found = [_UNDEFINED] if points.short else CURVE_RULES[curve.rule].derive(points)
+        found: Sequence[CurvePoint] = [_UNDEFINED]
+        if not points.short:
+            with _naming(f"rule {curve.rule!r} of curve {curve.name!r}", series.setting):
+                found = CURVE_RULES[curve.rule].derive(points)
         for point in found:
             rows.append(
                 {

@@ -215,6 +215,18 @@ def test_a_method_cannot_change_what_the_next_one_gets(tmp_path: Path, write: st
     assert half.equals(expected[expected.method == "half"].reset_index(drop=True))
 
 
+def test_a_measure_that_is_zero_leaves_undefined_rows(tmp_path: Path) -> None:
+    zero = 'return {"mse": 0.0, "noise": rng.normal(), "n_empty": 0}'
+    results = run_study(write_study(tmp_path / "s", BEFORE_PLAIN=zero), out=tmp_path, n_sim=25)
+    ratios = results.contrasts[results.contrasts.contrast == "worlds"]
+    assert ratios[ratios.method == "plain"].estimate.isna().all()
+    assert (ratios[ratios.method == "half"].estimate == 1.0).all()
+    assert results.curves[results.curves.method == "plain"].estimate.isna().all()
+    assert set(results.claims[results.claims.claim == "T1"].verdict) == {"inconclusive"}
+    # Noise has mean zero, and 25 replicates are enough to be judged.
+    assert "supported" in set(results.claims[results.claims.claim == "T2"].verdict)
+
+
 def test_a_draw_may_fill_the_same_array_again(tmp_path: Path) -> None:
     expected = run_study(write_study(tmp_path / "s"), out=tmp_path / "fresh")
     path = write_study(tmp_path / "f", BEFORE_DRAW="view = BUFFER[: condition['n_obs']]")

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nwsim._files import CLAIM_COLUMNS, parse_setting, replacing, setting_text, write_atomic
-from nwsim.exceptions import ParameterError, StoreError
+from nwsim.exceptions import ParameterError, StoreError, StudyError
 from nwsim.inference import Estimate, Verdict, equivalence
 from nwsim.seeding import digest
 from nwsim.study import (
@@ -23,10 +23,8 @@ from nwsim.study import (
     CurvePoint,
     CurveRule,
     Points,
-    derived,
     register_rule,
     rules,
-    statements,
 )
 from nwsim.study.cells import Cell
 from nwsim.study.derived import compare, derive, judge
@@ -229,12 +227,10 @@ def test_equivalence_claims_name_the_level_they_judge() -> None:
 
 
 def test_rules_see_the_replicates(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rules, "CLAIM_RULES", dict(rules.CLAIM_RULES))
-    monkeypatch.setattr(rules, "CURVE_RULES", dict(rules.CURVE_RULES))
-    monkeypatch.setattr(statements, "CLAIM_RULES", rules.CLAIM_RULES)
-    monkeypatch.setattr(statements, "CURVE_RULES", rules.CURVE_RULES)
-    monkeypatch.setattr(derived, "CLAIM_RULES", rules.CLAIM_RULES)
-    monkeypatch.setattr(derived, "CURVE_RULES", rules.CURVE_RULES)
+    for known in (rules.CLAIM_RULES, rules.CURVE_RULES):
+        for name in ("falls", "steps"):
+            monkeypatch.setitem(known, name, None)  # type: ignore[arg-type]
+            known.pop(name)
     seen: list[Points] = []
 
     def falls(points: Points, theory: float, margin: float) -> Verdict:
@@ -269,6 +265,14 @@ def test_rules_see_the_replicates(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [row["x"] for row in rows] == [500, 1000, 2000, 4000, 8000]
     # The same numbers in every level: paired steps have no spread.
     assert [row["mcse"] for row in rows] == pytest.approx([0.0] * 5, abs=1e-15)
+
+
+def test_a_rule_that_fails_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    cells, toy = line(POWER, 0.01)
+    broken = claim()
+    monkeypatch.setitem(rules.CLAIM_RULES, "rate", ClaimRule("rate", lambda *_: 1 / 0))  # type: ignore[arg-type,return-value]
+    with pytest.raises(StudyError, match=r"'rate' of claim 'R' fails at alpha=0\.5;.*ZeroDivision"):
+        judge(broken, cells, toy)
 
 
 @pytest.mark.parametrize("kind", ["ratio", "difference"])
