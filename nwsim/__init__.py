@@ -12,13 +12,19 @@ if TYPE_CHECKING:
     from nwsim.dgp import register_world
     from nwsim.heads import head_diversity_index
     from nwsim.inference import conditional_moments, decompose, fit_rate
-    from nwsim.smoothing import LocalLinear, NadarayaWatson, register_kernel
+    from nwsim.smoothing import (
+        LocalLinear,
+        MultiHeadNadarayaWatson,
+        NadarayaWatson,
+        register_kernel,
+    )
     from nwsim.study import load_results, run_study
 
 __version__ = "0.1.0"
 
 _HOMES = {
     "LocalLinear": "nwsim.smoothing",
+    "MultiHeadNadarayaWatson": "nwsim.smoothing",
     "NadarayaWatson": "nwsim.smoothing",
     "conditional_moments": "nwsim.inference",
     "decompose": "nwsim.inference",
@@ -32,6 +38,7 @@ _HOMES = {
 
 __all__ = [
     "LocalLinear",
+    "MultiHeadNadarayaWatson",
     "NadarayaWatson",
     "__version__",
     "conditional_moments",

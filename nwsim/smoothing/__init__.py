@@ -4,6 +4,7 @@ from nwsim.smoothing.bandwidths import BandwidthSelection
 from nwsim.smoothing.engines import ENGINES
 from nwsim.smoothing.estimators import LocalLinear, NadarayaWatson, QuerySummary
 from nwsim.smoothing.kernels import Kernel, get_kernel, kernel_names, register_kernel
+from nwsim.smoothing.multihead import MultiHeadNadarayaWatson
 from nwsim.smoothing.sums import MomentSums
 
 __all__ = [
@@ -12,6 +13,7 @@ __all__ = [
     "Kernel",
     "LocalLinear",
     "MomentSums",
+    "MultiHeadNadarayaWatson",
     "NadarayaWatson",
     "QuerySummary",
     "get_kernel",

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils import Tags
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from nwsim._typing import ArrayLike, FloatArray
-from nwsim._validation import check_array, check_choice, check_real
+from nwsim._validation import check_choice, check_real
 from nwsim.exceptions import ParameterError
-from nwsim.smoothing.bandwidths import SELECTORS, USES_Y, BandwidthSelection, select_bandwidth
+from nwsim.smoothing.bandwidths import USES_Y, BandwidthSelection, select_bandwidth
 from nwsim.smoothing.engines import choose_engine, lay_out
 from nwsim.smoothing.fits import (
     EMPTY_WINDOW_POLICIES,
@@ -22,6 +22,13 @@ from nwsim.smoothing.fits import (
     fallback_weights,
     local_fit,
     refuse_empty,
+)
+from nwsim.smoothing.inputs import (
+    as_columns,
+    as_noise,
+    as_values,
+    given_bandwidth,
+    prior_weights,
 )
 from nwsim.smoothing.kernels import Kernel, get_kernel
 from nwsim.smoothing.sums import MomentSums, WeightedSample
@@ -93,9 +100,9 @@ class KernelSmoother(RegressorMixin, BaseEstimator):
         check_choice("empty_window", self.empty_window, EMPTY_WINDOW_POLICIES)
         check_real("tol", self.tol, above=0.0)
         inputs, targets = self._validated(X, y)
-        prior = _prior_weights(sample_weight, inputs)
+        prior = prior_weights(sample_weight, inputs)
         n, d = inputs.shape
-        given = _given_bandwidth(self.bandwidth, d)
+        given = given_bandwidth(self.bandwidth, d)
         self.engine_ = choose_engine(self.engine, kernel, d)
         layout = lay_out(inputs, self.engine_)
         self._y = targets
@@ -120,7 +127,7 @@ class KernelSmoother(RegressorMixin, BaseEstimator):
     def _validated(self, X: ArrayLike, y: ArrayLike) -> tuple[FloatArray, FloatArray]:
         inputs, targets = validate_data(
             self,
-            _as_columns(X),
+            as_columns(X),
             y,
             dtype=np.float64,
             order="C",
@@ -152,7 +159,7 @@ class KernelSmoother(RegressorMixin, BaseEstimator):
             Positive.
         """
         check_is_fitted(self, "bandwidth_")
-        given = _given_bandwidth(bandwidth, self.n_features_in_)
+        given = given_bandwidth(bandwidth, self.n_features_in_)
         if given is None:
             raise ParameterError("bandwidth must be a number here; selectors need fit")
         other = type(self)(**{**self.get_params(), "bandwidth": bandwidth})
@@ -273,7 +280,7 @@ class KernelSmoother(RegressorMixin, BaseEstimator):
 
     def _queries(self, X: ArrayLike) -> FloatArray:
         check_is_fitted(self, "bandwidth_")
-        queries = _as_columns(X) if self.n_features_in_ == 1 else X
+        queries = as_columns(X) if self.n_features_in_ == 1 else X
         checked: FloatArray = validate_data(self, queries, dtype=np.float64, order="C", reset=False)
         return checked
 
@@ -281,22 +288,10 @@ class KernelSmoother(RegressorMixin, BaseEstimator):
         return self._sample.layout.arrange(self._y.reshape(self._y.shape[0], -1).T)
 
     def _values(self, values: ArrayLike) -> FloatArray:
-        v = check_array("values", values, ndim=(1, 2))
-        n = self._y.shape[0]
-        if v.shape[0] != n:
-            raise ParameterError(f"values must have {n} rows, one a sample; got {v.shape[0]}")
-        return self._sample.layout.arrange(v.reshape(n, -1).T)
+        return self._sample.layout.arrange(as_values(values, self._y.shape[0]).T)
 
     def _noise(self, noise_variance: float | ArrayLike) -> FloatArray:
-        s2 = check_array("noise_variance", noise_variance, ndim=(0, 1))
-        n = self._y.shape[0]
-        if np.ndim(noise_variance) == 1 and s2.shape[0] != n:
-            raise ParameterError(
-                f"noise_variance must be a number or have {n} entries; got {s2.shape[0]}"
-            )
-        if np.any(s2 < 0.0):
-            raise ParameterError("noise_variance must be nonnegative")
-        return self._sample.layout.arrange(np.array(np.broadcast_to(s2.ravel(), n)))
+        return self._sample.layout.arrange(as_noise(noise_variance, self._y.shape[0]))
 
 
 class NadarayaWatson(KernelSmoother):
@@ -363,39 +358,3 @@ class LocalLinear(KernelSmoother):
     """
 
     _degree = 1
-
-
-def _as_columns(X: ArrayLike) -> Any:
-    """Return 1-d input as one column and everything else untouched."""
-    if isinstance(X, (list, tuple)) or hasattr(X, "ndim"):
-        array = np.asarray(X) if isinstance(X, (list, tuple)) else X
-        if getattr(array, "ndim", 0) == 1:
-            return np.asarray(array).reshape(-1, 1)
-    return X
-
-
-def _given_bandwidth(bandwidth: Any, dim: int) -> FloatArray | None:
-    """Return a given bandwidth as a () or (d,) array, or None for a selector's name."""
-    accepted = f"a positive number, {dim} positive numbers, or one of {', '.join(SELECTORS)}"
-    if isinstance(bandwidth, str):
-        if bandwidth in SELECTORS:
-            return None
-        raise ParameterError(f"bandwidth must be {accepted}; got {bandwidth!r}")
-    try:
-        h = np.asarray(bandwidth, dtype=np.float64)
-    except (TypeError, ValueError):
-        h = np.array(np.nan)
-    right_shape = h.ndim == 0 or h.shape == (dim,)
-    if isinstance(bandwidth, bool) or not right_shape or not np.all(np.isfinite(h) & (h > 0)):
-        raise ParameterError(f"bandwidth must be {accepted}; got {bandwidth!r}")
-    return h
-
-
-def _prior_weights(sample_weight: ArrayLike | None, X: FloatArray) -> FloatArray:
-    prior: FloatArray = _check_sample_weight(sample_weight, X, dtype=np.float64)
-    # Sums of squared weights leave the range of float64 for scales far outside these.
-    if np.any(prior < 0.0) or not 1e-50 <= prior.max() <= 1e50:
-        raise ParameterError(
-            "sample_weight must be nonnegative with its largest entry between 1e-50 and 1e50"
-        )
-    return prior

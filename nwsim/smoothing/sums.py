@@ -18,9 +18,20 @@ from nwsim.smoothing.kernels import FAMILIES, Kernel
 
 # Below this sum of weights the squares of an exponential kernel's weights near underflow;
 # such queries are summed again with the exponent shifted by its largest value.
-_FAINT = 1e-100
+FAINT = 1e-100
 # A signed denominator this small beside its absolute sum says nothing about a mean.
 _CANCELLED = 1e-3
+
+
+def empty_windows(sums: FloatArray, absolute: FloatArray, signed: bool) -> BoolArray:
+    """Return which sums of weights are of no use as a denominator.
+
+    ``signed`` kernels may cancel: a window then counts as empty when |sum w| is at most 1e-3
+    of sum |w|.
+    """
+    if signed:
+        return np.abs(sums) <= _CANCELLED * absolute
+    return sums <= 0.0
 
 
 @dataclass(frozen=True)
@@ -63,14 +74,8 @@ class MomentSums:
         return self.noise_gram[:, 0, 0]
 
     def empty(self, signed: bool) -> BoolArray:
-        """Return which windows hold no usable weight, (m,).
-
-        ``signed`` kernels may cancel: a window then counts as empty when |sum w| is at
-        most 1e-3 of sum |w|.
-        """
-        if signed:
-            return np.abs(self.sum_k) <= _CANCELLED * self.absolute
-        return self.sum_k <= 0.0
+        """Return which windows hold no usable weight, (m,)."""
+        return empty_windows(self.sum_k, self.absolute, signed)
 
 
 @dataclass(frozen=True)
@@ -136,7 +141,7 @@ class WeightedSample:
         )
         self._add(Q, values, noise, left_out, result, slice(None))
         if self.kernel.support == np.inf:
-            faint = np.flatnonzero(result.absolute < _FAINT)
+            faint = np.flatnonzero(result.absolute < FAINT)
             if faint.size:
                 # Exactly what log-sum-exp does, spent only where it is needed.
                 result.log_scale[faint] = -self._shift(Q[faint], left_out[faint])

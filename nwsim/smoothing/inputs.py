@@ -1,0 +1,70 @@
+"""Checks of what estimators are given: one clear error by name, arrays in one form."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import _check_sample_weight
+
+from nwsim._typing import ArrayLike, FloatArray
+from nwsim._validation import check_array
+from nwsim.exceptions import ParameterError
+from nwsim.smoothing.bandwidths import SELECTORS
+
+
+def as_columns(X: ArrayLike) -> Any:
+    """Return 1-d input as one column and everything else untouched."""
+    if isinstance(X, (list, tuple)) or hasattr(X, "ndim"):
+        array = np.asarray(X) if isinstance(X, (list, tuple)) else X
+        if getattr(array, "ndim", 0) == 1:
+            return np.asarray(array).reshape(-1, 1)
+    return X
+
+
+def given_bandwidth(bandwidth: Any, dim: int) -> FloatArray | None:
+    """Return a given bandwidth as a () or (d,) array, or None for a selector's name."""
+    accepted = f"a positive number, {dim} positive numbers, or one of {', '.join(SELECTORS)}"
+    if isinstance(bandwidth, str):
+        if bandwidth in SELECTORS:
+            return None
+        raise ParameterError(f"bandwidth must be {accepted}; got {bandwidth!r}")
+    try:
+        h = np.asarray(bandwidth, dtype=np.float64)
+    except (TypeError, ValueError):
+        h = np.array(np.nan)
+    right_shape = h.ndim == 0 or h.shape == (dim,)
+    if isinstance(bandwidth, bool) or not right_shape or not np.all(np.isfinite(h) & (h > 0)):
+        raise ParameterError(f"bandwidth must be {accepted}; got {bandwidth!r}")
+    return h
+
+
+def prior_weights(sample_weight: ArrayLike | None, X: FloatArray) -> FloatArray:
+    """Return the prior weights (n,) of a sample, ones if None."""
+    prior: FloatArray = _check_sample_weight(sample_weight, X, dtype=np.float64)
+    # Sums of squared weights leave the range of float64 for scales far outside these.
+    if np.any(prior < 0.0) or not 1e-50 <= prior.max() <= 1e50:
+        raise ParameterError(
+            "sample_weight must be nonnegative with its largest entry between 1e-50 and 1e50"
+        )
+    return prior
+
+
+def as_values(values: ArrayLike, n: int) -> FloatArray:
+    """Return values at the sample as (n, p)."""
+    v = check_array("values", values, ndim=(1, 2))
+    if v.shape[0] != n:
+        raise ParameterError(f"values must have {n} rows, one a sample; got {v.shape[0]}")
+    return v.reshape(n, -1)
+
+
+def as_noise(noise_variance: float | ArrayLike, n: int) -> FloatArray:
+    """Return the noise variance at the sample as (n,)."""
+    s2 = check_array("noise_variance", noise_variance, ndim=(0, 1))
+    if np.ndim(noise_variance) == 1 and s2.shape[0] != n:
+        raise ParameterError(
+            f"noise_variance must be a number or have {n} entries; got {s2.shape[0]}"
+        )
+    if np.any(s2 < 0.0):
+        raise ParameterError("noise_variance must be nonnegative")
+    return np.array(np.broadcast_to(s2.ravel(), n))

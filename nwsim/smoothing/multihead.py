@@ -1,0 +1,287 @@
+"""An ensemble of Nadaraya-Watson heads, each on a projection of the inputs."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.utils import Tags
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from nwsim._typing import ArrayLike, BoolArray, FloatArray
+from nwsim._validation import check_choice, check_real
+from nwsim.exceptions import ParameterError
+from nwsim.heads import check_head_weights, check_projections
+from nwsim.smoothing.engines import choose_engine, lay_out
+from nwsim.smoothing.estimators import QuerySummary
+from nwsim.smoothing.fits import EMPTY_WINDOW_POLICIES, fallback_weights, refuse_empty
+from nwsim.smoothing.inputs import as_noise, as_values, prior_weights
+from nwsim.smoothing.kernels import FAMILIES, Kernel, get_kernel
+from nwsim.smoothing.sums import FAINT, WeightedSample, empty_windows
+
+# The windows of different heads hold different points, and products of their weights need
+# all of them: every query looks at the whole sample.
+_ENGINE = "direct"
+
+
+class _HeadMoments(NamedTuple):
+    mean: FloatArray  # (m, H, p)
+    noise_covariance: FloatArray  # (m, H, H)
+    empty: BoolArray  # (m, H)
+
+
+class MultiHeadNadarayaWatson(RegressorMixin, BaseEstimator):
+    r"""Nadaraya-Watson regression with many heads.
+
+    Parameters
+    ----------
+    projections : array_like (H, d, d_k) or list of (d, d_k_h)
+        Head h smooths on P_h' x. Columns must be linearly independent; their scale counts,
+        since the bandwidth is a length after projection.
+    bandwidth : float or array_like (H,), default 1.0
+        Positive; by head if an array.
+    kernel : str or Kernel, default "gaussian"
+        As for :class:`NadarayaWatson`, radial in the d_k projected coordinates.
+    head_weights : "uniform" or array_like (H,), default "uniform"
+        Weights a of the ensemble, summing to one.
+    empty_window : {"nan", "zero", "nearest", "mean", "raise"}, default "nan"
+        What a head whose window holds no weight estimates.
+    engine : {"auto", "direct"}, default "auto"
+    tol : float, default 1e-12
+        Accuracy asked of engines that approximate; today's is exact to rounding.
+
+    Attributes
+    ----------
+    engine_ : str
+    bandwidth_ : ndarray (H,)
+    head_weights_ : ndarray (H,)
+    n_heads_ : int
+
+    Notes
+    -----
+    .. math:: m_a(x) = \sum_h a_h m_h(x), \qquad
+        m_h(x) = \sum_i w_{hi}(x) y_i, \quad w_{hi} \propto p_i K(P_h'(x - X_i) / h_h).
+
+    Given the inputs, heads k and l have noise covariance
+    :math:`N_{kl}(x) = \sum_i s_i^2 w_{ki}(x) w_{li}(x)`; :meth:`head_moments` returns it from
+    one pass over the sample. Memory is O(H^2 m + H n).
+
+    If the projections were fitted to the responses, the ensemble is not linear in them and
+    its conditional moments are not its own; the estimator cannot know that.
+
+    References
+    ----------
+    Nadaraya (1964); Watson (1964). Ensemble: arXiv 2605.20271, theorem 3.1.
+    """
+
+    def __init__(
+        self,
+        projections: Any,
+        bandwidth: float | ArrayLike = 1.0,
+        kernel: str | Kernel = "gaussian",
+        head_weights: str | ArrayLike = "uniform",
+        empty_window: str = "nan",
+        engine: str = "auto",
+        tol: float = 1e-12,
+    ) -> None:
+        self.projections = projections
+        self.bandwidth = bandwidth
+        self.kernel = kernel
+        self.head_weights = head_weights
+        self.empty_window = empty_window
+        self.engine = engine
+        self.tol = tol
+
+    def __sklearn_tags__(self) -> Tags:
+        """Return scikit-learn's tags: several outputs are fine."""
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        return tags
+
+    @property
+    def bandwidth_uses_y(self) -> bool:
+        """Whether the responses chose the bandwidth: never, it is given."""
+        return False
+
+    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+        """Project and store the sample.
+
+        Parameters
+        ----------
+        X : array_like, (n, d)
+        y : array_like, (n,) or (n, p)
+        sample_weight : array_like, (n,), optional
+            Prior weight of each sample, nonnegative.
+
+        Raises
+        ------
+        ParameterError
+            For a parameter or an array outside its accepted values.
+        """
+        kernel = get_kernel(self.kernel)
+        check_choice("empty_window", self.empty_window, EMPTY_WINDOW_POLICIES)
+        check_real("tol", self.tol, above=0.0)
+        projections = check_projections(self.projections)
+        inputs, targets = validate_data(
+            self, X, y, dtype=np.float64, order="C", multi_output=True, y_numeric=True
+        )
+        dim = projections[0].shape[0]
+        if inputs.shape[1] != dim:
+            raise ParameterError(
+                f"X must have {dim} columns, the rows of projections; got {inputs.shape[1]}"
+            )
+        if self.engine == "auto":
+            self.engine_ = _ENGINE
+        else:
+            self.engine_ = choose_engine(self.engine, kernel, dim)
+            if self.engine_ != _ENGINE:
+                raise ParameterError(
+                    f"engine {self.engine!r} cannot serve many heads; use one of {_ENGINE}"
+                )
+        self.n_heads_ = len(projections)
+        self.bandwidth_ = self._bandwidths()
+        self.head_weights_ = check_head_weights(self.head_weights, self.n_heads_)
+        prior = prior_weights(sample_weight, inputs)
+        self._y = np.asarray(targets, dtype=np.float64)
+        self._projections = projections
+        self._heads = tuple(
+            WeightedSample(lay_out(inputs @ P, _ENGINE), kernel, np.full(P.shape[1], h), prior)
+            for P, h in zip(projections, self.bandwidth_, strict=True)
+        )
+        return self
+
+    def _bandwidths(self) -> FloatArray:
+        accepted = f"a positive number or {self.n_heads_} positive numbers, one a head"
+        try:
+            h = np.asarray(self.bandwidth, dtype=np.float64)
+        except (TypeError, ValueError):
+            h = np.array(np.nan)
+        right_shape = h.ndim == 0 or h.shape == (self.n_heads_,)
+        wrong = isinstance(self.bandwidth, (bool, str)) or not right_shape
+        if wrong or not np.all(np.isfinite(h) & (h > 0.0)):
+            raise ParameterError(f"bandwidth must be {accepted}; got {self.bandwidth!r}")
+        return np.array(np.broadcast_to(h, self.n_heads_))
+
+    def predict(self, X_query: ArrayLike) -> FloatArray:
+        """Return the ensemble's values at the queries, (m,) or (m, p) as y was."""
+        combined = np.einsum("h,mh...->m...", self._weights(), self.predict_heads(X_query))
+        return np.ascontiguousarray(combined)
+
+    def predict_heads(self, X_query: ArrayLike) -> FloatArray:
+        """Return each head's values at the queries, (m, H) or (m, H, p) as y was."""
+        Q = self._queries(X_query)
+        values = np.ascontiguousarray(self._y.reshape(self._y.shape[0], -1).T)
+        mean = self._moments(Q, values, None).mean
+        return mean[:, :, 0] if self._y.ndim == 1 else mean
+
+    def summary(self, X_query: ArrayLike) -> QuerySummary:
+        """Return the engine and the number of heads' windows that are empty at the queries."""
+        Q = self._queries(X_query)
+        sums, absolute, _, _ = self._sums(Q, np.empty((0, self._y.shape[0])), np.empty(0))
+        empty = self._empty(Q, sums, absolute)
+        return QuerySummary(self.engine_, Q.shape[0], int(empty.sum()), 0)
+
+    def head_moments(
+        self, X_query: ArrayLike, values: ArrayLike, noise_variance: float | ArrayLike
+    ) -> tuple[FloatArray, FloatArray, int]:
+        """Return smoothed values and noise covariances of the heads, from one pass.
+
+        Parameters
+        ----------
+        X_query : array_like, (m, d)
+        values : array_like, (n,) or (n, p)
+        noise_variance : float or array_like (n,)
+
+        Returns
+        -------
+        mean : (m, H, p)
+        noise_covariance : (m, H, H)
+        n_empty : int
+            Empty windows, counted over heads and queries; filled by the policy.
+        """
+        Q = self._queries(X_query)
+        n = self._y.shape[0]
+        moments = self._moments(Q, as_values(values, n).T.copy(), as_noise(noise_variance, n))
+        return moments.mean, moments.noise_covariance, int(moments.empty.sum())
+
+    def _weights(self) -> FloatArray:
+        check_is_fitted(self, "head_weights_")
+        weights: FloatArray = self.head_weights_
+        return weights
+
+    def _queries(self, X: ArrayLike) -> FloatArray:
+        check_is_fitted(self, "head_weights_")
+        checked: FloatArray = validate_data(self, X, dtype=np.float64, order="C", reset=False)
+        return checked
+
+    def _moments(self, Q: FloatArray, values: FloatArray, noise: FloatArray | None) -> _HeadMoments:
+        """Return the heads' moments; values (p, n), noise (n,) or None."""
+        no_noise = np.empty(0) if noise is None else noise
+        sums, absolute, cross, gram = self._sums(Q, values, no_noise)
+        empty = self._empty(Q, sums, absolute)
+        refuse_empty(np.asarray(empty.any(axis=1)), self.empty_window)
+        odd = empty | (absolute < FAINT)
+        usable = np.where(odd, 1.0, sums)
+        mean = cross / usable[:, :, None]
+        covariance = gram / (usable[:, :, None] * usable[:, None, :])
+        for j in np.flatnonzero(odd.any(axis=1)):
+            W = self._dense_weights(Q[j : j + 1], empty[j])
+            mean[j] = W @ values.T
+            if noise is not None:
+                scaled = W * np.sqrt(noise)
+                covariance[j] = scaled @ scaled.T  # exactly symmetric in this form
+        return _HeadMoments(mean, covariance, empty)
+
+    def _empty(self, Q: FloatArray, sums: FloatArray, absolute: FloatArray) -> BoolArray:
+        kernel = self._heads[0].kernel
+        empty = empty_windows(sums, absolute, kernel.signed)
+        # Weights of infinite support underflow; a window of theirs is never empty for that.
+        return empty & (absolute >= FAINT) if kernel.support == np.inf else empty
+
+    def _sums(
+        self, Q: FloatArray, values: FloatArray, noise: FloatArray
+    ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+        from nwsim.numerics.heads import head_sums
+
+        m, n_heads = Q.shape[0], self.n_heads_
+        kernel = self._heads[0].kernel
+        dims = [P.shape[1] for P in self._projections]
+        polynomials = [kernel.polynomial(dim) for dim in dims]
+        coefficients = np.zeros((n_heads, max(p.size for p in polynomials)))
+        for h, polynomial in enumerate(polynomials):
+            coefficients[h, : polynomial.size] = polynomial
+        out = (
+            np.zeros((m, n_heads)),
+            np.zeros((m, n_heads)),
+            np.zeros((m, n_heads, values.shape[0])),
+            np.zeros((m, n_heads, n_heads)),
+        )
+        head_sums(
+            np.concatenate([head.layout.X for head in self._heads]),
+            np.ascontiguousarray(np.concatenate([Q @ P for P in self._projections], axis=1)),
+            np.concatenate([[0], np.cumsum(dims)]).astype(np.int64),
+            self.bandwidth_,
+            FAMILIES[kernel.family],
+            kernel.power,
+            kernel.exponent,
+            coefficients,
+            self._heads[0].prior,
+            values,
+            noise,
+            *out,
+        )
+        return out
+
+    def _dense_weights(self, q: FloatArray, empty: BoolArray) -> FloatArray:
+        """Return the smoothing weights (H, n) of every head at one query (1, d)."""
+        rows = []
+        for head, P, is_empty in zip(self._heads, self._projections, empty, strict=True):
+            z = np.ascontiguousarray(q @ P)
+            if is_empty:
+                rows.append(fallback_weights(head, z, self.empty_window)[0])
+                continue
+            sums = head.sums(z, np.empty((0, head.prior.size)))
+            w = head.rows(z, sums.log_scale)[0]
+            rows.append(w / w.sum())
+        return np.stack(rows)
