@@ -28,7 +28,7 @@ def _plain(name: str, value: Any) -> str | int | float | bool | None:
     if isinstance(value, numbers.Integral):
         return int(value)
     if isinstance(value, numbers.Real) and np.isfinite(float(value)):
-        return float(value)
+        return float(value) + 0.0  # -0.0 and 0.0 are one level
     raise ParameterError(
         f"factor {name!r} must have a string, bool or finite number as level; got {value!r}"
     )
@@ -61,7 +61,8 @@ def stream(seed: int, factors: Factors, rep: int, role: str) -> np.random.Genera
     Parameters
     ----------
     seed : int
-        The study's seed, at least 0.
+        The study's seed, at least 0 and below 2**64 (numpy would split a longer one into words
+        that could meet those of the key).
     factors : mapping
         The factors that own the stream; factors whose levels share random numbers are
         left out by the caller.
@@ -76,7 +77,7 @@ def stream(seed: int, factors: Factors, rep: int, role: str) -> np.random.Genera
         PCG64 seeded by ``SeedSequence(seed, spawn_key=(condition, rep, role))``. Its
         ``spawn`` gives children for the parts of a draw.
     """
-    seed = check_integer("seed", seed)
+    seed = check_integer("seed", seed, maximum=2**64 - 1)
     rep = check_integer("rep", rep, maximum=_WORD - 1)
     key = (*words(canonical(factors)), rep, *words(role, 2))
     return np.random.Generator(np.random.PCG64(np.random.SeedSequence(seed, spawn_key=key)))

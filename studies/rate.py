@@ -26,7 +26,8 @@ Methods of estimation
 Performance measures
     Each replicate holds two designs; for ``rate`` and ``oracle`` the conditional route is
     exact given the designs, for ``loo`` the plain route is the only one. Averages over
-    replicates with their Monte Carlo standard errors, tail slopes over the three largest n.
+    replicates with their Monte Carlo standard errors; tail slopes over the three largest n of
+    a method (up to 2^18 for ``rate`` in d = 1, to 2^16 for ``oracle``).
 """
 
 from typing import Any
@@ -167,8 +168,8 @@ def at_rate(condition, data, rng):
 
 def constant_ratios(condition, data, per_design, h, variance):
     """Return bias and variance over their textbook values."""
-    kernel, dim = get_kernel(condition["kernel"]), condition["dim"]
-    design, Q = make_design(condition["design"], dim=dim), data.queries
+    kernel, dim, Q = get_kernel(condition["kernel"]), condition["dim"], data.queries
+    design = make_design(condition["design"], dim=dim)
     bias = np.mean([m.bias[:, 0] for m in per_design], axis=0)
     expected_bias = asymptotic_bias(
         h,
@@ -177,13 +178,9 @@ def constant_ratios(condition, data, per_design, h, variance):
         data.function.gradient(Q),
         design.score(Q),
     )
+    roughness, density = kernel.roughness(dim), design.density(Q)
     expected_variance = asymptotic_variance(
-        data.noise.variance(Q),
-        kernel.roughness(dim),
-        condition["n_obs"],
-        h,
-        dim,
-        design.density(Q),
+        data.noise.variance(Q), roughness, condition["n_obs"], h, dim, density
     )
     return {
         # Least squares through the origin: unbiased in the bias, which has both signs.
@@ -259,8 +256,12 @@ def has_leave_one_out(condition):
 
 
 def is_tested(condition):
-    """Claim R1 as printed: kernels of order 2, any alpha, any region."""
-    return condition["design"] == "uniform" and condition["kernel"] == "epanechnikov"
+    """Claim R1 as printed: order 2, any alpha, any region.
+
+    Inside, the steep world is nearly straight: with so little bias its slope shows nothing.
+    """
+    seen = condition["world"] != "steep" or condition["region"] == "whole"
+    return seen and condition["design"] == "uniform" and condition["kernel"] == "epanechnikov"
 
 
 def theory(setting):
@@ -378,7 +379,7 @@ STUDY = Study(
         ),
         Claim(
             "R2",
-            "At its own best bandwidth each kernel has the rate of min(alpha, order).",
+            "At its own best bandwidth (n to 2^16) each kernel has the rate of min(alpha, order).",
             "mse",
             theory=best_exponent,
             margin=0.02,
@@ -389,7 +390,7 @@ STUDY = Study(
         *(
             Claim(
                 "R2_constants",
-                f"The {what} has the constant of the textbooks.",
+                f"Where f hardly varies within a window, the {what} has the textbook's size.",
                 f"{what}_ratio",
                 theory=1.0,
                 margin=0.05,
@@ -440,8 +441,8 @@ STUDY = Study(
             rule="enough to fill every table",
         ),
         "standard": Profile(
-            200, rule="standard error of a tail slope of the error below 0.005 in d = 1"
+            200, rule="standard error of R1's slopes below 0.005 in rough worlds, d = 1"
         ),
-        "full": Profile(2000, rule="standard error of a tail slope below 0.002"),
+        "full": Profile(2000, rule="the same below 0.002"),
     },
 )

@@ -11,6 +11,7 @@ import pytest
 from nwsim import run_study
 from nwsim.inference import rate_exponent
 from nwsim.study import load_study
+from nwsim.study.results import read_results
 
 STUDIES = Path(__file__).parents[1] / "studies"
 NAMES = sorted(path.stem for path in STUDIES.glob("*.py") if not path.stem.startswith("_"))
@@ -65,3 +66,11 @@ def test_the_oracle_is_no_worse_than_the_theorem_on_average(quick):
         pytest.skip("speaks of the rate study")
     cost = results.contrasts.query("contrast == 'cost_of_constant'")["estimate"]
     assert math.exp(np.log(cost).mean()) > 1.0
+
+
+def test_the_rule_for_the_number_of_replicates_is_met_by_the_tracked_results():
+    claims = read_results(STUDIES.parent / "results" / "rate").claims
+    rough = claims[(claims["claim"] == "R1") & claims["setting"].str.contains("world=rough")]
+    rough = rough[rough["setting"].str.contains("dim=1;")]
+    assert len(rough) == 5
+    assert (rough["mcse"] < 0.005).all()

@@ -19,6 +19,7 @@ from nwsim.inference.jackknife import (
 
 # Sums of signed weights (order-4 kernels, spectral engines) leave variances this far below 0.
 _ROUNDING = 1e-9
+_LARGEST = 1e100
 
 
 @dataclass(frozen=True)
@@ -132,6 +133,9 @@ def decompose(
             f"estimates must not be empty along any axis; got shape {np.shape(estimates)}"
         )
     n_sim, n_query, n_heads = heads.shape
+    for name, array in (("estimates", heads), ("truth", np.asarray(truth, dtype=np.float64))):
+        if array.size and np.abs(array).max() > _LARGEST:
+            raise ParameterError(f"{name} must be at most {_LARGEST:g}: errors are squared")
     target = _check_shape("truth", check_array("truth", truth, ndim=1), (n_query,))
     weights = _check_head_weights(head_weights, n_heads)
     region = _check_query_weights(query_weights, n_query)

@@ -204,4 +204,9 @@ def _check_points(
             "mcse must be > 0 at all points or 0 at all: an exact point among inexact ones "
             "would have infinite weight"
         )
-    return np.log(sizes), np.log(errors), precision / errors
+    relative = precision / errors
+    positive = relative[relative > 0]
+    # Squared weights of a wider spread would overflow, and mean nothing.
+    if positive.size and positive.max() > 1e100 * positive.min():
+        raise ParameterError("mcse / mse must lie within a factor of 1e100 over the points")
+    return np.log(sizes), np.log(errors), relative

@@ -192,6 +192,8 @@ def select_bandwidth(
         raise ParameterError(
             f"bandwidth={method!r} cannot be chosen: all rows of X are equal; give a number"
         )
+    _check_range(method, "X", varying)
+    _check_range(method, "y", y)
     if method == "rot":
         h = rule_of_thumb(X, sample.prior, sample.kernel)
         return BandwidthSelection(h, method, np.nan, None, (h, h), np.empty((0, 2)))
@@ -216,6 +218,17 @@ def select_bandwidth(
     return BandwidthSelection(
         float(path[best, 0]), method, float(path[best, 1]), at_edge, (low, high), path
     )
+
+
+def _check_range(method: str, name: str, array: FloatArray) -> None:
+    """Refuse data whose squared differences would leave the range of float64."""
+    # Halves: the difference of two huge numbers could itself overflow.
+    half = (array.max(axis=0) / 2 - array.min(axis=0) / 2).max()
+    if half > 0.0 and not 1e-100 <= half <= 1e100:
+        raise ParameterError(
+            f"bandwidth={method!r} cannot be chosen: the range of {name} must be between 1e-100 "
+            f"and 1e100, got {2 * half:.3g}; rescale {name} or give a number"
+        )
 
 
 def minimise(

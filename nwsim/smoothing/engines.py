@@ -89,7 +89,7 @@ class Layout:
     def arrange(self, per_sample: FloatArray) -> FloatArray:
         """Return ``per_sample`` (..., n) in this layout's order, contiguous."""
         if self.engine == "direct":
-            return np.ascontiguousarray(per_sample)
+            return np.array(per_sample, order="C")
         return np.ascontiguousarray(np.take(per_sample, self.order, axis=-1))
 
     def positions(self) -> IntArray:
@@ -146,7 +146,7 @@ class Grid:
 def lay_out(X: FloatArray, engine: str) -> Layout:
     """Put the sample X (n, d) in the order of an engine (a resolved name)."""
     n, d = X.shape
-    columns = np.ascontiguousarray(X.T)
+    columns = np.array(X.T, order="C")  # a copy: the caller's array stays the caller's
     if engine == "direct":
         return Layout(engine, columns, np.arange(n))
     if engine == "window":

@@ -27,6 +27,7 @@ from nwsim.smoothing.inputs import (
     as_columns,
     as_noise,
     as_values,
+    check_size,
     given_bandwidth,
     prior_weights,
 )
@@ -135,7 +136,7 @@ class KernelSmoother(RegressorMixin, BaseEstimator):
             y_numeric=True,
             ensure_min_samples=2 if isinstance(self.bandwidth, str) else 1,
         )
-        return inputs, np.asarray(targets, dtype=np.float64)
+        return inputs, check_size("y", np.array(targets, dtype=np.float64))
 
     @property
     def bandwidth_uses_y(self) -> bool:
@@ -163,6 +164,8 @@ class KernelSmoother(RegressorMixin, BaseEstimator):
         if given is None:
             raise ParameterError("bandwidth must be a number here; selectors need fit")
         other = type(self)(**{**self.get_params(), "bandwidth": bandwidth})
+        if hasattr(self, "feature_names_in_"):
+            other.feature_names_in_ = self.feature_names_in_
         other.__dict__.update(
             n_features_in_=self.n_features_in_,
             engine_=self.engine_,
@@ -199,6 +202,7 @@ class KernelSmoother(RegressorMixin, BaseEstimator):
         sample = self._sample
         sums = sample.sums(Q, np.empty((0, sample.prior.size)), degree=self._degree)
         fit = local_fit(sums, sample.kernel.signed)
+        check_choice("empty_window", self.empty_window, EMPTY_WINDOW_POLICIES)
         refuse_empty(fit.empty, self.empty_window)
         rows = sample.rows(Q, sums.log_scale)
         linear = np.broadcast_to(fit.solution[:, :1], rows.shape).copy()
@@ -274,6 +278,7 @@ class KernelSmoother(RegressorMixin, BaseEstimator):
 
     def _fit_at(self, Q: FloatArray, values: FloatArray, noise: FloatArray | None) -> LocalFit:
         sample = self._sample
+        check_choice("empty_window", self.empty_window, EMPTY_WINDOW_POLICIES)
         sums = sample.sums(Q, values, noise, self._degree)
         fit = local_fit(sums, sample.kernel.signed)
         return apply_policy(fit, sample, Q, values, noise, self.empty_window)

@@ -12,6 +12,8 @@ from nwsim._validation import check_array
 from nwsim.exceptions import ParameterError
 from nwsim.smoothing.bandwidths import SELECTORS
 
+LARGEST = 1e300
+
 
 def as_columns(X: ArrayLike) -> Any:
     """Return 1-d input as one column and everything else untouched."""
@@ -31,23 +33,29 @@ def given_bandwidth(bandwidth: Any, dim: int) -> FloatArray | None:
         raise ParameterError(f"bandwidth must be {accepted}; got {bandwidth!r}")
     try:
         h = np.asarray(bandwidth, dtype=np.float64)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         h = np.array(np.nan)
     right_shape = h.ndim == 0 or h.shape == (dim,)
-    if isinstance(bandwidth, bool) or not right_shape or not np.all(np.isfinite(h) & (h > 0)):
+    if (
+        isinstance(bandwidth, (bool, np.bool_))
+        or not right_shape
+        or not np.all(np.isfinite(h) & (h > 0))
+    ):
         raise ParameterError(f"bandwidth must be {accepted}; got {bandwidth!r}")
-    return h
+    return h.copy()
 
 
 def prior_weights(sample_weight: ArrayLike | None, X: FloatArray) -> FloatArray:
     """Return the prior weights (n,) of a sample, ones if None."""
     prior: FloatArray = _check_sample_weight(sample_weight, X, dtype=np.float64)
-    # Sums of squared weights leave the range of float64 for scales far outside these.
-    if np.any(prior < 0.0) or not 1e-50 <= prior.max() <= 1e50:
+    # Products of such weights with a kernel's, and their squares, stay in the range of float64;
+    # beyond, a variance would silently come out as zero.
+    positive = prior[prior > 0.0]
+    if np.any(prior < 0.0) or not positive.size or not np.all(np.abs(np.log10(positive)) <= 50):
         raise ParameterError(
-            "sample_weight must be nonnegative with its largest entry between 1e-50 and 1e50"
+            "sample_weight must be zero or between 1e-50 and 1e50, and not all zero"
         )
-    return prior
+    return np.array(prior)
 
 
 def as_values(values: ArrayLike, n: int) -> FloatArray:
@@ -55,7 +63,14 @@ def as_values(values: ArrayLike, n: int) -> FloatArray:
     v = check_array("values", values, ndim=(1, 2))
     if v.shape[0] != n:
         raise ParameterError(f"values must have {n} rows, one a sample; got {v.shape[0]}")
-    return v.reshape(n, -1)
+    return check_size("values", v).reshape(n, -1)
+
+
+def check_size(name: str, array: FloatArray) -> FloatArray:
+    """Return the array if sums of its entries cannot overflow."""
+    if array.size and np.abs(array).max() > LARGEST:
+        raise ParameterError(f"{name} must be at most {LARGEST:g} in absolute value")
+    return array
 
 
 def as_noise(noise_variance: float | ArrayLike, n: int) -> FloatArray:

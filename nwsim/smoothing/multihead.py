@@ -16,7 +16,7 @@ from nwsim.heads import check_head_weights, check_projections
 from nwsim.smoothing.engines import choose_engine, lay_out
 from nwsim.smoothing.estimators import QuerySummary
 from nwsim.smoothing.fits import EMPTY_WINDOW_POLICIES, fallback_weights, refuse_empty
-from nwsim.smoothing.inputs import as_noise, as_values, prior_weights
+from nwsim.smoothing.inputs import as_noise, as_values, check_size, prior_weights
 from nwsim.smoothing.kernels import FAMILIES, Kernel, get_kernel
 from nwsim.smoothing.sums import FAINT, WeightedSample, empty_windows
 
@@ -143,7 +143,7 @@ class MultiHeadNadarayaWatson(RegressorMixin, BaseEstimator):
         self.bandwidth_ = self._bandwidths()
         self.head_weights_ = check_head_weights(self.head_weights, self.n_heads_)
         prior = prior_weights(sample_weight, inputs)
-        self._y = np.asarray(targets, dtype=np.float64)
+        self._y = check_size("y", np.array(targets, dtype=np.float64))
         self._projections = projections
         self._heads = tuple(
             WeightedSample(lay_out(inputs @ P, _ENGINE), kernel, np.full(P.shape[1], h), prior)
@@ -155,10 +155,10 @@ class MultiHeadNadarayaWatson(RegressorMixin, BaseEstimator):
         accepted = f"a positive number or {self.n_heads_} positive numbers, one a head"
         try:
             h = np.asarray(self.bandwidth, dtype=np.float64)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             h = np.array(np.nan)
         right_shape = h.ndim == 0 or h.shape == (self.n_heads_,)
-        wrong = isinstance(self.bandwidth, (bool, str)) or not right_shape
+        wrong = isinstance(self.bandwidth, (bool, np.bool_, str)) or not right_shape
         if wrong or not np.all(np.isfinite(h) & (h > 0.0)):
             raise ParameterError(f"bandwidth must be {accepted}; got {self.bandwidth!r}")
         return np.array(np.broadcast_to(h, self.n_heads_))
@@ -220,6 +220,7 @@ class MultiHeadNadarayaWatson(RegressorMixin, BaseEstimator):
         no_noise = np.empty(0) if noise is None else noise
         sums, absolute, cross, gram = self._sums(Q, values, no_noise)
         empty = self._empty(Q, sums, absolute)
+        check_choice("empty_window", self.empty_window, EMPTY_WINDOW_POLICIES)
         refuse_empty(np.asarray(empty.any(axis=1)), self.empty_window)
         odd = empty | (absolute < FAINT)
         usable = np.where(odd, 1.0, sums)

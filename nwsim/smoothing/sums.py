@@ -95,17 +95,19 @@ class WeightedSample:
     def _reach(self) -> FloatArray:
         return self.kernel.support * self.bandwidth
 
-    def _shift(self, Q: FloatArray, exclude: IntArray) -> FloatArray:
+    def _shift(self, Q: FloatArray, exclude: IntArray, degree: int) -> FloatArray:
         """Return minus the exponent of each query's nearest point, (m,)."""
         from nwsim.numerics.moments import nearest_squared
 
         least = np.empty(Q.shape[0])
         nearest_squared(self.layout.X, Q, self.bandwidth, self.prior, exclude, least)
-        lonely = np.isinf(least)
-        if np.any(lonely & (exclude < 0)):
+        lonely = np.isinf(least) & (exclude >= 0)
+        # Polynomial factors and linear features grow with the distance, and are squared.
+        plain = degree == 0 and not self.kernel.signed
+        if np.any(least[~lonely] > (np.finfo(float).max if plain else 1e100)):
             raise ParameterError(
-                "bandwidth is so small for the range of X that squared distances overflow; "
-                "give a larger one"
+                "bandwidth is so small for the distance between X_query and X that weights "
+                "leave the range of floating point; give a larger one"
             )
         least[lonely] = 0.0
         return least / 2 if self.kernel.family == "gaussian" else np.sqrt(least)
@@ -144,7 +146,7 @@ class WeightedSample:
             faint = np.flatnonzero(result.absolute < FAINT)
             if faint.size:
                 # Exactly what log-sum-exp does, spent only where it is needed.
-                result.log_scale[faint] = -self._shift(Q[faint], left_out[faint])
+                result.log_scale[faint] = -self._shift(Q[faint], left_out[faint], degree)
                 self._add(Q, values, noise, left_out, result, faint)
         return result
 

@@ -330,3 +330,21 @@ def test_a_kernel_that_dips_below_zero_unannounced_has_the_same_empty_windows():
     _assert_same_fits(problem, h)
     lone = next(paths.path_fits(problem, h)).solution
     assert 0 < np.isnan(lone[10:]).sum() < lone[10:].size
+
+
+@pytest.mark.parametrize("method", [*SCORED, "rot"])
+@pytest.mark.parametrize(
+    ("scale_x", "scale_y", "name"), [(1e155, 1.0, "X"), (1e-160, 1.0, "X"), (1.0, 1e160, "y")]
+)
+def test_ranges_beyond_reach_are_refused_by_name(method, scale_x, scale_y, name):
+    X, y = _data(1, 40)
+    with pytest.raises(ParameterError, match=f"the range of {name} must be between"):
+        NadarayaWatson(method, "epanechnikov").fit(scale_x * X, scale_y * y)
+
+
+def test_bandwidth_scales_with_the_inputs():
+    X, y = _data(1, 40)
+    one = NadarayaWatson("loo", "epanechnikov").fit(X, y).bandwidth_
+    for power in (-300, 200):
+        scaled = NadarayaWatson("loo", "epanechnikov").fit(X * 2.0**power, y)
+        assert scaled.bandwidth_ == pytest.approx(one * 2.0**power, rel=1e-9)

@@ -171,7 +171,8 @@ def test_prior_weights_are_a_matter_of_ratio():
     rng = np.random.default_rng(0)
     x, y, w = rng.random(30), rng.random(30), rng.random(30)
     one = NadarayaWatson(0.2).fit(x, y, sample_weight=w).predict(x)
-    two = NadarayaWatson(0.2).fit(x, y, sample_weight=1e-30 * w).predict(x)
+    two = NadarayaWatson(0.2).fit(x, y, sample_weight=1e-30 * (w + 1e-9)).predict(x)
+    one = NadarayaWatson(0.2).fit(x, y, sample_weight=w + 1e-9).predict(x)
     np.testing.assert_allclose(one, two, rtol=1e-12)
 
 
@@ -212,7 +213,9 @@ def test_bad_data(X, y, message):
         NadarayaWatson().fit(X, y)
 
 
-@pytest.mark.parametrize("w", [[-1.0, 1.0], [0.0, 0.0], [np.nan, 1.0], [1.0]])
+@pytest.mark.parametrize(
+    "w", [[-1.0, 1.0], [0.0, 0.0], [np.nan, 1.0], [1.0], [1e-60, 1.0], [1.0, 1e60]]
+)
 def test_bad_sample_weight(w):
     with pytest.raises(ValueError, match=r"(?i)sample.weight"):
         NadarayaWatson().fit([0.0, 1.0], [0.0, 1.0], sample_weight=w)
@@ -235,6 +238,46 @@ def test_bad_queries_and_values():
 def test_overflowing_bandwidth_is_an_error_not_a_nan():
     with pytest.raises(ParameterError, match="bandwidth is so small"):
         NadarayaWatson(1e-300).fit(*THREE).predict([5.0])
+
+
+@pytest.mark.parametrize("engine", ["auto", "direct"])
+@pytest.mark.parametrize("kernel", ["gaussian", "epanechnikov"])
+def test_a_fitted_model_keeps_no_array_of_the_caller(kernel, engine):
+    rng = np.random.default_rng(0)
+    x, y, w, h = rng.random((40, 1)), rng.random(40), rng.random(40), np.array([0.3])
+    model = NadarayaWatson(h, kernel, engine=engine).fit(x, y, sample_weight=w)
+    before = model.predict([0.2, 0.7])
+    for array in (x, y, w, h):
+        array[:] = 9.0
+    np.testing.assert_array_equal(model.predict([0.2, 0.7]), before)
+    np.testing.assert_array_equal(model.bandwidth_, [0.3])
+
+
+def test_a_policy_set_after_the_fit_is_checked_too():
+    model = NadarayaWatson(0.05, "epanechnikov").fit(*THREE).set_params(empty_window="bogus")
+    for call in (model.predict, model.weights):
+        with pytest.raises(ParameterError, match="empty_window must be one of"):
+            call([5.0])
+
+
+def test_column_names_survive_another_bandwidth():
+    import pandas as pd
+
+    frame = pd.DataFrame({"a": [0.0, 1.0, 2.0], "b": [5.0, 6.0, 8.0]})
+    moved = NadarayaWatson(1.0).fit(frame, [1.0, 2.0, 3.0]).at_bandwidth(2.0)
+    moved.predict(frame)
+    with pytest.raises(ValueError, match="feature names"):
+        moved.predict(frame[["b", "a"]])
+
+
+def test_sizes_that_would_overflow_are_refused():
+    with pytest.raises(ParameterError, match="y must be at most 1e"):
+        NadarayaWatson(0.3).fit([0.0, 0.1], [1e308, 1e308])
+    model = NadarayaWatson(0.3, "gaussian4").fit(*THREE)
+    with pytest.raises(ParameterError, match="bandwidth is so small"):
+        model.predict([1e100])
+    with pytest.raises(ParameterError, match="values must be at most"):
+        model.moment_sums([0.0], [1e301] * 3, 1.0)
 
 
 def test_statsmodels_agrees():
