@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Generic, TypeVar
 
 from nwsim._validation import check_choice
@@ -93,6 +93,19 @@ def register_world(cls: type[W]) -> type[W]:
             raise ParameterError(f"world {cls.__name__} must have a text {attribute!r}")
     WORLDS.add(cls)
     return cls
+
+
+def user_registrations() -> tuple[type[World], ...]:
+    """Return the world classes that are not the package's own, for other processes."""
+    classes = (WORLDS.get(name) for name in WORLDS)
+    return tuple(cls for cls in classes if not cls.__module__.startswith("nwsim."))
+
+
+def register_missing(classes: Iterable[type[World]]) -> None:
+    """Register the world classes whose names are not known yet."""
+    for cls in classes:
+        if cls.name not in WORLDS.names():
+            register_world(cls)
 
 
 def world_names() -> tuple[str, ...]:

@@ -9,7 +9,7 @@ normalised kernel. Formulas: Wand & Jones (1995), "Kernel Smoothing", sections 2
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -202,6 +202,18 @@ def register_kernel(kernel: Kernel) -> Kernel:
     return kernel
 
 
+def user_registrations() -> tuple[Kernel, ...]:
+    """Return the kernels that are not this module's own, for processes that lack them."""
+    return tuple(kernel for name, kernel in _registry.items() if name not in _BUILT_IN)
+
+
+def register_missing(kernels: Iterable[Kernel]) -> None:
+    """Register the kernels whose names are not known yet."""
+    for kernel in kernels:
+        if kernel.name not in _registry:
+            register_kernel(kernel)
+
+
 def kernel_names() -> tuple[str, ...]:
     """Return the registered names, in order of registration."""
     return tuple(_registry)
@@ -244,3 +256,5 @@ for _kernel in (
     ),
 ):
     register_kernel(_kernel)
+
+_BUILT_IN = frozenset(_registry)

@@ -24,8 +24,17 @@ from threadpoolctl import threadpool_limits
 from nwsim._typing import Factors
 from nwsim.exceptions import StudyError
 from nwsim.seeding import canonical, stream
+from nwsim.study import registrations
 from nwsim.study.parts import Measure, Method
 from nwsim.study.specification import Study
+
+# numpy's defaults.
+_ERROR_STATE: dict[str, Any] = {
+    "divide": "warn",
+    "over": "warn",
+    "under": "ignore",
+    "invalid": "warn",
+}
 
 
 class Outcome(NamedTuple):
@@ -77,9 +86,9 @@ class ReplicateTask:
         """Return the task as bytes that any process with nwsim installed can open.
 
         The module of a study file is not importable by name, so cloudpickle writes its
-        functions by value.
+        functions by value; what it registered goes with them.
         """
-        return cloudpickle.dumps(self)
+        return cloudpickle.dumps((registrations.collect(), self))
 
     def run(self, condition: Factors, rep: int) -> Outcome:
         """Return the outcome of one replicate of one condition.
@@ -128,8 +137,9 @@ class ReplicateTask:
         role: str, cautions: dict[tuple[str, str], None], function: Callable[..., Any], *args: Any
     ) -> tuple[Any, Exception | None]:
         # Warnings are recorded, whatever filters the process has: a filter that turns
-        # them into errors in one process must not change which replicates stand.
-        with warnings.catch_warnings(record=True) as caught:
+        # them into errors in one process must not change which replicates stand. Nor must
+        # numpy's error state, whoever changed it: the caller, the study or another method.
+        with warnings.catch_warnings(record=True) as caught, np.errstate(**_ERROR_STATE):
             warnings.simplefilter("always")
             try:
                 result, error = function(*args), None
@@ -212,7 +222,9 @@ def read_only(data: Any) -> Iterator[None]:
 @functools.lru_cache(maxsize=4)
 def unpack(payload: bytes) -> ReplicateTask:
     """Open a packed task, once a process."""
-    task: ReplicateTask = cloudpickle.loads(payload)
+    task: ReplicateTask
+    registered, task = cloudpickle.loads(payload)
+    registrations.restore(registered)
     return task
 
 

@@ -29,7 +29,7 @@ from nwsim.study import (
     load_study,
 )
 from nwsim.study.cells import plan_cells
-from nwsim.study.replicate import ReplicateTask
+from nwsim.study.replicate import ReplicateTask, unpack
 from nwsim.study.rules import CURVE_RULES
 from tests.study.toys import rewrite, write_study
 
@@ -260,9 +260,7 @@ def test_loading_by_name_path_and_value(tmp_path: Path) -> None:
     assert b"nwsim_study_toy" in task
     path.unlink()
     # By value: the bytes open although neither file nor module exists any more.
-    import cloudpickle
-
-    assert cloudpickle.loads(task).run({"n_obs": 5, "world": "a"}, 0).scalars
+    assert unpack(task).run({"n_obs": 5, "world": "a"}, 0).scalars
 
 
 @pytest.mark.parametrize(
