@@ -1,14 +1,18 @@
 """Entry point of the command line: messages and exit codes in one place.
 
 Exit codes: 0 done; 1 done, but something is wrong with the numbers; 2 bad input, named in
-one line on standard error; 130 interrupted.
+one line on standard error; 130 interrupted, 129 and 143 by a hang-up or a termination.
 """
 
 from __future__ import annotations
 
+import contextlib
+import os
+import signal
 import sys
+import threading
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import click
@@ -27,7 +31,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     arguments : sequence of str, optional
         In place of those of the process.
     """
-    with warnings.catch_warnings():
+    with _ending_signals() as received, warnings.catch_warnings():
         warnings.showwarning = _show_warning
         warnings.simplefilter("always", PrecisionWarning)
         try:
@@ -44,8 +48,49 @@ def main(arguments: Sequence[str] | None = None) -> int:
         except NwsimError as error:
             return _complain(str(error), 2)
         except (click.Abort, KeyboardInterrupt):
-            return _complain(_INTERRUPTED, 130)
+            return _complain(_INTERRUPTED, 128 + (received or [signal.SIGINT])[0])
+        except OSError as error:
+            _drop_output()
+            return _complain(f"cannot read or write: {error.strerror or error}", 2)
     return code if isinstance(code, int) else 0
+
+
+@contextlib.contextmanager
+def _ending_signals() -> Iterator[list[int]]:
+    """Treat a termination and a hang-up like Ctrl-C; yield those that came.
+
+    By default they end the process at once: its workers and temporary files would be left.
+    """
+    received: list[int] = []
+
+    def interrupt(number: int, frame: object) -> None:
+        received.append(number)
+        raise KeyboardInterrupt
+
+    previous = {}
+    # Only the main thread may set handlers. What is ignored (nohup) stays so.
+    if threading.current_thread() is threading.main_thread():
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            if signal.getsignal(number) is not signal.SIG_IGN:
+                previous[number] = signal.signal(number, interrupt)
+    try:
+        yield received
+    finally:
+        for number, handler in previous.items():
+            signal.signal(number, handler)
+
+
+def _drop_output() -> None:
+    """Send what standard output still holds nowhere, if it cannot be written.
+
+    Python would try again at its end and report a failure of its own.
+    """
+    try:
+        sys.stdout.flush()
+    except OSError:
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())
+        os.close(nowhere)
 
 
 def _complain(message: str, code: int) -> int:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import multiprocessing
+import multiprocessing.connection
 import os
 import signal
 import sys
+import threading
 from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import (
@@ -289,6 +291,19 @@ class WorkerPool(ProcessPoolExecutor):
 def _start_worker() -> None:
     # Read by numba when it is first imported, which is later than this.
     os.environ["NUMBA_NUM_THREADS"] = "1"
+    threading.Thread(target=_end_with_parent, name="end with parent", daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    """End this process as soon as the one that started it is gone, however it ended.
+
+    A worker waits for work on a queue whose both ends it holds itself: it would wait
+    for ever.
+    """
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        multiprocessing.connection.wait([parent.sentinel])
+        os._exit(1)
 
 
 def workers_of(executor: Executor) -> int:

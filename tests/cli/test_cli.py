@@ -200,3 +200,68 @@ def test_interrupt_leaves_a_checkpoint_that_goes_on(place: Path) -> None:
     assert main(["run", "toy", "--out", "cut"]) == 0
     assert main(["run", "toy", "--out", "whole"]) == 0
     assert snapshot(place / "cut/toy") == snapshot(place / "whole/toy")
+
+
+def start(place: Path, *arguments: str) -> subprocess.Popen[str]:
+    """Start a slow run with two workers and wait until replicates are finished."""
+    write_study(place / "studies", BEFORE_PLAIN="import time; time.sleep(0.1)")
+    command = [sys.executable, "-m", "nwsim", "run", "toy", "--workers", "2", "--out", "cut"]
+    process = subprocess.Popen(
+        [*command, *arguments], cwd=place, env={**os.environ, "PYTHONPATH": str(ROOT)},
+        stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    checkpoint = place / "cut/toy" / CHECKPOINT
+    deadline = time.monotonic() + 30
+    while time.monotonic() < deadline:
+        time.sleep(0.05)
+        if checkpoint.exists() and progress_of(checkpoint)["replicates"] > 0:
+            break
+    return process
+
+
+def children_of(parent: int) -> set[int]:
+    return {
+        int(stat.parent.name)
+        for stat in Path("/proc").glob("[0-9]*/stat")
+        if f" {parent} " in stat.read_text().rpartition(")")[2][:20]
+    }
+
+
+def alive(process: int) -> bool:
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="reads /proc")
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGHUP])
+def test_workers_end_with_their_parent(place: Path, number: signal.Signals) -> None:
+    process = start(place)
+    children = children_of(process.pid)
+    assert len(children) >= 2
+    process.send_signal(number)
+    _, error = process.communicate(timeout=30)
+    if number == signal.SIGKILL:
+        assert process.returncode == -number
+    else:
+        assert process.returncode == 128 + number
+        assert error.strip().startswith("nwsim: interrupted")
+        assert error.strip().count("\n") == 0
+    deadline = time.monotonic() + 5
+    while any(map(alive, children)) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not any(map(alive, children))
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is full")
+@pytest.mark.parametrize("arguments", [["list"], ["--help"], ["run", "toy"]])
+def test_output_that_cannot_be_written_is_one_line(place: Path, arguments: list[str]) -> None:
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "nwsim", *arguments], cwd=place, stdout=full,
+            env={**os.environ, "PYTHONPATH": str(ROOT)}, stderr=subprocess.PIPE, text=True,
+            timeout=60,
+        )  # fmt: skip
+    assert done.returncode == 2
+    assert done.stderr == "nwsim: cannot read or write: No space left on device\n"
