@@ -51,7 +51,11 @@ def list_studies(studies: str) -> None:
         raise StudyError(f"there are no studies in {studies}")
     width = max(map(len, names))
     for name in names:
-        study = load_study(name, studies)
+        try:
+            study = load_study(name, studies)
+        except StudyError as error:
+            click.echo(f"{name:<{width}}  broken: {' '.join(str(error).split())}")
+            continue
         click.echo(f"{name:<{width}}  {study.label}  [{', '.join(study.profiles)}]")
 
 

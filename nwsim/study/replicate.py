@@ -7,10 +7,13 @@ processes, so it imports neither pandas nor anything that draws.
 from __future__ import annotations
 
 import contextlib
+import copy
 import dataclasses
+import enum
 import functools
 import math
 import numbers
+import types
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -25,9 +28,16 @@ from nwsim._typing import Factors
 from nwsim.exceptions import StudyError
 from nwsim.seeding import canonical, stream
 from nwsim.study import registrations
+from nwsim.study.faults import error_text
 from nwsim.study.parts import Measure, Method
 from nwsim.study.specification import Study
 
+_ATOMS = frozenset(
+    (
+        *(type(None), bool, int, float, complex, str, bytes),
+        *(types.FunctionType, types.BuiltinFunctionType),
+    )
+)
 # numpy's defaults.
 _ERROR_STATE: dict[str, Any] = {
     "divide": "warn",
@@ -87,8 +97,19 @@ class ReplicateTask:
 
         The module of a study file is not importable by name, so cloudpickle writes its
         functions by value; what it registered goes with them.
+
+        Raises
+        ------
+        StudyError
+            If a function of the study uses something that cannot be pickled.
         """
-        return cloudpickle.dumps((registrations.collect(), self))
+        try:
+            return cloudpickle.dumps((registrations.collect(), self))
+        except Exception as error:
+            raise StudyError(
+                f"study {self.study!r} uses what cannot be sent to worker processes: "
+                f"{error_text(error)}"
+            ) from None
 
     def run(self, condition: Factors, rep: int) -> Outcome:
         """Return the outcome of one replicate of one condition.
@@ -109,43 +130,56 @@ class ReplicateTask:
         )
         scalars: dict[str, dict[str, float]] = {}
         failures: list[tuple[str, str, str]] = []
-        with read_only(data):
-            for name, measures in outputs.items():
-                if error is not None:
-                    failures.append((name, type(error).__name__, f"draw: {error}"))
-                    continue
-                rng = stream(self.seed, owners, rep, f"method:{name}")
-                returned, problem = self._call(
-                    name, cautions, functions[name], condition, data, rng
-                )
-                if problem is not None:
-                    failures.append((name, type(problem).__name__, str(problem)))
-                    continue
-                values = self._checked(name, measures, returned, condition, rep)
-                odd = [measure for measure, value in values.items() if not math.isfinite(value)]
-                if odd:
-                    kind = (
-                        "NaN" if any(math.isnan(values[measure]) for measure in odd) else "Infinity"
-                    )
-                    failures.append((name, kind, f"not finite: {', '.join(odd)}"))
-                else:
-                    scalars[name] = values
+        for name, measures in outputs.items():
+            if error is not None:
+                failures.append((name, type(error).__name__, f"draw: {error_text(error)}"))
+                continue
+            rng = stream(self.seed, owners, rep, f"method:{name}")
+            with self._protected(data) as own:
+                returned, problem = self._call(name, cautions, functions[name], condition, own, rng)
+            if problem is not None:
+                failures.append((name, type(problem).__name__, error_text(problem)))
+                continue
+            values = self._checked(name, measures, returned, condition, rep)
+            odd = [measure for measure, value in values.items() if not math.isfinite(value)]
+            if odd:
+                kind = "NaN" if any(math.isnan(values[measure]) for measure in odd) else "Infinity"
+                failures.append((name, kind, f"not finite: {', '.join(odd)}"))
+            else:
+                scalars[name] = values
         return Outcome(rep, scalars, tuple(failures), tuple(cautions))
+
+    @contextlib.contextmanager
+    def _protected(self, data: Any) -> Iterator[Any]:
+        """Give a method data of which it can change nothing that another one gets."""
+        own = data
+        if not shareable(data):
+            try:
+                own = copy.deepcopy(data)
+            except Exception as error:
+                raise StudyError(
+                    f"study {self.study!r}: draw returns a {type(data).__name__} that methods "
+                    f"could change for each other and that cannot be copied: {error_text(error)}"
+                ) from None
+        with read_only(own):
+            yield own
 
     @staticmethod
     def _call(
         role: str, cautions: dict[tuple[str, str], None], function: Callable[..., Any], *args: Any
-    ) -> tuple[Any, Exception | None]:
+    ) -> tuple[Any, BaseException | None]:
         # Warnings are recorded, whatever filters the process has: a filter that turns
         # them into errors in one process must not change which replicates stand. Nor must
         # numpy's error state, whoever changed it: the caller, the study or another method.
         with warnings.catch_warnings(record=True) as caught, np.errstate(**_ERROR_STATE):
             warnings.simplefilter("always")
+            error: BaseException | None = None
             try:
-                result, error = function(*args), None
-            except MemoryError:
-                raise  # the machine's limit, not a property of the replicate
-            except Exception as problem:
+                result = function(*args)
+            except KeyboardInterrupt:
+                raise
+            except BaseException as problem:
+                # Also SystemExit: a library's way out must not end the other replicates.
                 result, error = None, problem
         for warning in caught:
             cautions[(role, warning.category.__name__)] = None
@@ -176,10 +210,40 @@ class ReplicateTask:
                 value = value[()]
             if not isinstance(value, numbers.Real):
                 raise StudyError(f"{place}: measure {name!r} must be a number; got {value!r}")
-            values[name] = float(value)
+            try:
+                values[name] = float(value)
+            except OverflowError:
+                raise StudyError(f"{place}: measure {name!r} is too large for a float") from None
             if name in counts and math.isfinite(values[name]) and values[name] % 1:
                 raise StudyError(f"{place}: count {name!r} must be whole; got {value!r}")
         return values
+
+
+def shareable(data: Any) -> bool:
+    """Return whether no method can change data whose arrays are read-only.
+
+    So it is with arrays, scalars and texts, in tuples, named tuples and frozen dataclasses at
+    any depth; functions and classes count as well, since a copy would be the same object.
+    """
+    seen: set[int] = set()
+    queue = [data]
+    while queue:
+        item = queue.pop()
+        kind = type(item)
+        if kind in _ATOMS or isinstance(item, (np.generic, enum.Enum, type)) or id(item) in seen:
+            continue
+        seen.add(id(item))
+        if kind is np.ndarray:
+            if item.dtype.hasobject:
+                return False
+        elif isinstance(item, tuple) and not hasattr(item, "__dict__"):
+            queue += item
+        elif dataclasses.is_dataclass(item) and kind.__dataclass_params__.frozen:
+            queue += [getattr(item, entry.name, None) for entry in dataclasses.fields(item)]
+            queue += getattr(item, "__dict__", {}).values()
+        else:
+            return False
+    return True
 
 
 @contextlib.contextmanager

@@ -17,6 +17,7 @@ from typing import Any, TypeAlias
 from nwsim._validation import check_choice, check_integer, check_real
 from nwsim.exceptions import NwsimError, ParameterError, StudyError
 from nwsim.seeding import digest
+from nwsim.study.faults import error_text
 from nwsim.study.parts import (
     FILE_NAME,
     Draw,
@@ -296,8 +297,12 @@ def _execute(path: Path) -> Study:
         exec(compile(source, module.__file__, "exec"), module.__dict__)
     except NwsimError as error:
         raise StudyError(f"study file {path}: {error}") from error
-    except Exception as error:
-        raise StudyError(f"study file {path} fails: {type(error).__name__}: {error}") from error
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
+        # Also SystemExit, as of a file that is a script: the caller goes on.
+        text = f"{type(error).__name__}: {error_text(error)}"
+        raise StudyError(f"study file {path} fails: {text}") from error
     finally:
         del sys.modules[module.__name__]
         if previous is not None:

@@ -90,6 +90,16 @@ def test_run_status_replay_and_diff(place: Path, capsys: pytest.CaptureFixture[s
     assert capsys.readouterr().out.startswith("condition_id,rep,method,measure,value\n" + key)
 
 
+def test_a_broken_study_file_is_listed_as_such(
+    place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (place / "studies/bad.py").write_text("raise SystemExit('a\\nb')")
+    assert main(["list"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[:2] for line in lines] == [["bad", "broken:"], ["toy", "Toy"]]
+    assert "SystemExit: a b" in lines[0]
+
+
 def test_one_replicate_warns_and_ends_well(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["run", "toy", "--profile", "one"]) == 0
     assert "nwsim: warning: a condition with one replicate" in capsys.readouterr().err

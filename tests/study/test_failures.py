@@ -312,3 +312,52 @@ def test_draw_and_specification_are_unchanged_by_a_run(tmp_path: Path) -> None:
     before = repr(study)
     run_study(study, out=tmp_path)
     assert repr(study) == before
+
+
+ODD_ERRORS = """
+class Mute(Exception):
+    def __str__(self):
+        raise RuntimeError
+
+    __repr__ = __str__
+
+
+class Silent(Mute):
+    def __repr__(self):
+        return "Silent here"
+
+
+def draw("""
+
+
+@pytest.mark.parametrize(
+    ("raised", "kind", "text"),
+    [
+        ("MemoryError('too large')", "MemoryError", "too large"),
+        ("SystemExit(3)", "SystemExit", "3"),
+        ("Mute()", "Mute", "Mute without a text"),
+        ("Silent()", "Silent", "Silent here"),
+        (r"ValueError('a\udcffb')", "ValueError", r"a\udcffb"),
+    ],
+)
+def test_odd_exceptions_are_failures(tmp_path: Path, raised: str, kind: str, text: str) -> None:
+    path = write_study(tmp_path / "s", BEFORE_PLAIN=f"raise {raised}")
+    rewrite(path, "\ndef draw(", ODD_ERRORS)
+    with pytest.raises(FailureShareError):
+        run_study(path, out=tmp_path, n_sim=2, block_size=1)
+    rows = failures_of(tmp_path / "toy")
+    assert {(method, name, words) for method, _, name, words in rows} == {("plain", kind, text)}
+    assert len(rows) == 12
+
+
+def test_numbers_too_large_for_a_float_are_named(tmp_path: Path) -> None:
+    huge = 'return {"mse": 10**5000, "noise": 0.0, "n_empty": 0}'
+    with pytest.raises(StudyError, match="measure 'mse' is too large for a float"):
+        run_study(write_study(tmp_path / "s", BEFORE_PLAIN=huge), out=tmp_path)
+
+
+def test_a_study_that_cannot_be_pickled_is_named(tmp_path: Path) -> None:
+    path = write_study(tmp_path / "s", BEFORE_PLAIN="LOCK")
+    rewrite(path, "SHIFT = 0.3", "SHIFT = 0.3\nLOCK = __import__('threading').Lock()")
+    with pytest.raises(StudyError, match=r"study 'toy' uses what cannot be sent .*lock"):
+        run_study(path, out=tmp_path)

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
+import pytest
 
 from nwsim.dgp.registry import WORLDS
+from nwsim.exceptions import StudyError
 from nwsim.smoothing import kernels
 from nwsim.study import load_study, registrations, run_study
+from nwsim.study.replicate import shareable
 from tests.study.toys import rewrite, snapshot, write_study
 
 
@@ -83,3 +88,75 @@ def test_registrations_of_a_study_reach_the_workers(tmp_path: Path) -> None:
 
 def test_nothing_is_shipped_that_comes_with_the_package() -> None:
     assert registrations.collect() == {}
+
+
+LISTING = """
+class Listing:
+    def __init__(self, values):
+        self.parts = [values, 1.0]
+
+    @property
+    def values(self):
+        return self.parts[0] * len(self.parts) / 2
+
+
+def draw("""
+
+
+def listing_study(folder: Path, change: str) -> Path:
+    path = write_study(folder, BEFORE_PLAIN=change)
+    rewrite(path, "return Data(rng", "return Listing(rng")
+    rewrite(path, "\ndef draw(", LISTING)
+    return path
+
+
+def test_a_list_is_not_shared_between_methods(tmp_path: Path) -> None:
+    expected = run_study(listing_study(tmp_path / "whole", "pass"), out=tmp_path / "whole")
+    for change in ("data.parts.append(9.0)", "del data.parts[1]", "data.parts[0][:] = 9.0"):
+        path = listing_study(tmp_path / "changed", change)
+        rows = run_study(path, out=tmp_path, replace=True).performance
+        half = rows.method == "half"
+        assert rows[half].equals(expected.performance[half])
+        assert not rows[~half].equals(expected.performance[~half])
+
+
+def test_data_that_cannot_be_copied_is_named(tmp_path: Path) -> None:
+    path = listing_study(tmp_path / "s", "pass")
+    rewrite(path, "[values, 1.0]", "[values, (x for x in ())]")
+    with pytest.raises(StudyError, match=r"'toy': draw returns a Listing .* cannot be copied"):
+        run_study(path, out=tmp_path)
+
+
+@dataclass(frozen=True)
+class Frozen:
+    values: np.ndarray
+    label: str = "x"
+
+
+@dataclass
+class Loose:
+    values: np.ndarray
+
+
+class Point(NamedTuple):
+    x: np.ndarray
+    y: float
+
+
+def test_what_methods_may_share() -> None:
+    array = np.zeros(3)
+    for data in (
+        array,
+        1.0,
+        "x",
+        None,
+        (array, 1),
+        Point(array, 2.0),
+        Frozen(array),
+        np.float64(1),
+    ):
+        assert shareable(data)
+        assert shareable(Frozen((data,)))  # type: ignore[arg-type]
+    for data in ([1], {"x": array}, Loose(array), {1}, np.array([None]), object(), bytearray(b"x")):
+        assert not shareable(data)
+        assert not shareable(Frozen((data,)))  # type: ignore[arg-type]

@@ -268,6 +268,8 @@ def test_loading_by_name_path_and_value(tmp_path: Path) -> None:
     [
         ("1 / 0", "ZeroDivisionError"),
         ("def", "SyntaxError"),
+        ("raise SystemExit(3)", "SystemExit: 3"),
+        ("class Odd(BaseException): ...\nraise Odd('x')", "Odd: x"),
         ("STUDY = 3", "must define STUDY"),
         ("from nwsim.study import Grid\nGrid({})", "levels must map"),
     ],
