@@ -71,9 +71,9 @@ $(MADE):
 # Editable, so that the code of this checkout is what runs; setuptools comes from the same pins.
 $(CORE): $(MADE) setup.cfg pyproject.toml constraints.txt
 	$(PIP) setuptools
-	$(PIP) --no-build-isolation -e .
+	$(PIP) --no-build-isolation --config-settings editable_mode=compat -e .
 	@touch $@
 
 $(DEV): $(CORE)
-	$(PIP) --no-build-isolation -e '.[dev]'
+	$(PIP) --no-build-isolation --config-settings editable_mode=compat -e '.[dev]'
 	@touch $@

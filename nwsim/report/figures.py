@@ -11,7 +11,7 @@ from typing import Any
 from matplotlib.figure import Figure
 
 from nwsim._files import write_atomic
-from nwsim.exceptions import StudyError
+from nwsim.exceptions import NwsimError, StudyError
 from nwsim.report.style import style
 
 # Dates and program versions would change the file without changing the figure.
@@ -39,15 +39,23 @@ def draw_figures(study: Any, results: Any) -> list[Path]:
     Raises
     ------
     StudyError
-        If a builder cannot be found or does not return a Figure.
+        If a builder cannot be found, fails, or does not return a Figure.
     StoreError
         If the folder cannot be written.
     """
     builders = [(entry, resolve_builder(study, entry.builder)) for entry in study.figures]
     paths = []
     for entry, builder in builders:
-        with style():
-            figure = builder(results, **dict(entry.options))
+        try:
+            with style():
+                figure = builder(results, **dict(entry.options))
+        except NwsimError:
+            raise
+        except Exception as error:
+            raise StudyError(
+                f"figure {entry.name!r}: its builder fails with options "
+                f"{dict(entry.options)}: {type(error).__name__}: {error}"
+            ) from error
         if not isinstance(figure, Figure):
             raise StudyError(
                 f"figure {entry.name!r}: the builder must return a matplotlib Figure; "
