@@ -86,6 +86,7 @@ def run(
     """Run STUDY, or what is missing of it; write its tables and figures."""
     from nwsim.study import UnsoundRunError, load_study, run_study
 
+    start = Path.cwd()
     loaded = load_study(study, studies)
     trouble: UnsoundRunError | None = None
     try:
@@ -99,7 +100,10 @@ def run(
     if profile == "standard" and n_sim is None:
         _write_ledger(results.folder.parent)
     _show_verdicts(results)
-    click.echo(f"results are in {results.folder}")
+    folder = results.folder
+    click.echo(
+        f"results are in {folder.relative_to(start) if folder.is_relative_to(start) else folder}"
+    )
     if trouble is not None:
         click.echo(f"nwsim: {' '.join(str(trouble).split())}", err=True)
         return 1

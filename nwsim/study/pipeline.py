@@ -20,7 +20,7 @@ from nwsim.study.cells import Cell, plan_cells
 from nwsim.study.derived import check_derived
 from nwsim.study.provenance import identity_of, manifest_of, manifest_text, run_record
 from nwsim.study.replicate import Outcome, ReplicateTask
-from nwsim.study.results import MANIFEST, Results, read_results, results_folder
+from nwsim.study.results import MANIFEST, Results, read_results, results_folder, table_digests
 from nwsim.study.runner import (
     Block,
     ExecutorFactory,
@@ -31,7 +31,7 @@ from nwsim.study.runner import (
     single_threaded,
 )
 from nwsim.study.specification import Study, StudyLike, load_study
-from nwsim.study.store import CHECKPOINT, Store, remove_checkpoint
+from nwsim.study.store import CHECKPOINT, Store, locked, remove_checkpoint
 from nwsim.study.summarise import summarise
 
 
@@ -105,7 +105,8 @@ def run_study(
     StudyError
         If the study cannot be found or is inconsistent, or if no worker survives.
     StoreError
-        If the folder cannot be written, or its checkpoint belongs to something else.
+        If the folder cannot be written, another run is at work in it, or its checkpoint
+        belongs to something else.
     MissingReplicatesError
         After writing the tables of what stands, if replicates stay missing because their
         workers died; the finished ones are kept, and a rerun tries the others again.
@@ -124,30 +125,40 @@ def run_study(
     check_derived(study)
     # Once, before any work: the files may change while a long run lasts.
     identity = identity_of(study)
-    folder = results_folder(study.name, profile, out, n_sim)
+    # Absolute: a method may change the working directory.
+    folder = results_folder(study.name, profile, out, n_sim).absolute()
     _check_writable(folder)
-    if replace:
-        remove_checkpoint(folder)
-    with single_threaded(), Store(folder / CHECKPOINT, identity) as store:
-        store.register(cells)
-        computed, lost = _compute(
-            study, cells, store, executor or local_executor(workers), workers, block_size
+    with locked(folder):
+        if replace:
+            remove_checkpoint(folder)
+        with single_threaded(), Store(folder / CHECKPOINT, identity) as store:
+            store.register(cells)
+            computed, lost = _compute(
+                study, cells, store, executor or local_executor(workers), workers, block_size
+            )
+            summary = summarise(study, cells, store)
+            share, condition_id, method = summary.worst_failure
+            example = None
+            if share > study.max_failure_share:
+                worst = next(cell for cell in cells if cell.condition_id == condition_id)
+                example = store.first_failure(worst, method)
+        manifest = manifest_of(
+            study,
+            profile,
+            cells,
+            n_sim,
+            identity,
+            summary.failures,
+            summary.cautions,
+            summary.missing,
         )
-        summary = summarise(study, cells, store)
-        share, condition_id, method = summary.worst_failure
-        example = None
-        if share > study.max_failure_share:
-            worst = next(cell for cell in cells if cell.condition_id == condition_id)
-            example = store.first_failure(worst, method)
-    manifest = manifest_of(
-        study, profile, cells, n_sim, identity, summary.failures, summary.cautions, summary.missing
-    )
-    record = run_record(started, time.perf_counter() - clock, workers, computed, profile)
-    for name, text in summary.tables.items():
-        write_atomic(folder / name, text)
-    write_atomic(folder / MANIFEST, manifest_text(manifest))
-    _append_run(folder / "run.json", record, fresh=replace)
-    results = read_results(folder)
+        manifest["tables"] = table_digests(summary.tables)
+        record = run_record(started, time.perf_counter() - clock, workers, computed, profile)
+        for name, text in summary.tables.items():
+            write_atomic(folder / name, text)
+        write_atomic(folder / MANIFEST, manifest_text(manifest))
+        _append_run(folder / "run.json", record, fresh=replace)
+        results = read_results(folder)
     if any(cell.n_sim == 1 for cell in cells):
         warnings.warn(
             "a condition with one replicate has no Monte Carlo standard error",

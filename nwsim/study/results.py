@@ -8,6 +8,7 @@ newline alone.
 from __future__ import annotations
 
 import csv
+import hashlib
 import io
 import json
 import math
@@ -194,6 +195,39 @@ def load_results(
     return read_results(folder)
 
 
+def table_digests(tables: Mapping[str, str]) -> dict[str, str]:
+    """Return the SHA-256 digests of tables' texts by file name."""
+    return {name: hashlib.sha256(text.encode()).hexdigest() for name, text in tables.items()}
+
+
+def check_digests(folder: Path, digests: Mapping[str, Any]) -> None:
+    """Refuse tables that are not those their manifest was written with.
+
+    Parameters
+    ----------
+    folder : Path
+    digests : mapping
+        Of :func:`table_digests`, by file name. There are none in manifests from before they
+        were kept; such a folder is taken as it is.
+
+    Raises
+    ------
+    StoreError
+        If a table is missing or another one; the message names its file.
+    """
+    for name, expected in digests.items():
+        path = folder / name
+        try:
+            found = hashlib.sha256(path.read_bytes()).hexdigest()
+        except OSError as error:
+            raise StoreError(f"cannot read {path}: {error.strerror}") from None
+        if found != expected:
+            raise StoreError(
+                f"{path} is not the table that {MANIFEST} beside it was written with; "
+                "run the study again"
+            )
+
+
 def read_results(folder: Path) -> Results:
     """Load a results folder."""
     try:
@@ -201,10 +235,12 @@ def read_results(folder: Path) -> Results:
         factors = manifest["specification"]["factors"]
         types = {factor: entry["type"] for factor, entry in factors.items()}
         name = str(manifest["study"])
+        digests = dict(manifest.get("tables", {}))
     except OSError:
         raise StoreError(f"there are no results in {folder}; run the study first") from None
     except (ValueError, KeyError, TypeError, AttributeError):
         raise StoreError(f"{folder / MANIFEST} is not a manifest of nwsim") from None
+    check_digests(folder, digests)
     frames = {table: read_table(folder / f"{table}.csv", types) for table in TABLES}
     return Results(name=name, folder=folder, manifest=manifest, **frames)
 

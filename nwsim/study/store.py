@@ -8,7 +8,9 @@ one state of the sources; it is refused by name otherwise and never mixed.
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import json
+import os
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -25,6 +27,7 @@ from nwsim.study.cells import Cell
 from nwsim.study.replicate import Outcome
 
 CHECKPOINT = "replications.sqlite"
+LOCK = ".lock"
 _APPLICATION_ID = 0x6E77736D  # "nwsm"
 _FORMAT = 1
 _SCHEMA = """
@@ -43,6 +46,7 @@ CREATE TABLE cautions (
     cell INTEGER, role TEXT, rep INTEGER, category TEXT,
     PRIMARY KEY (cell, role, rep, category)) WITHOUT ROWID;
 """
+_TABLES = ("identity", "cells", "replicates", "scalars", "failures", "cautions")
 
 
 class Store:
@@ -75,7 +79,7 @@ class Store:
             except BaseException:
                 self._connection.close()
                 raise
-        except sqlite3.Error as error:
+        except (sqlite3.Error, OSError) as error:
             raise StoreError(
                 f"{path} is not a usable checkpoint ({error}); remove it or use --replace"
             ) from None
@@ -102,6 +106,10 @@ class Store:
         state = run("PRAGMA quick_check(1)").fetchone()[0]
         if state != "ok":
             raise StoreError(f"{self.path} is damaged ({state}); remove it or use --replace")
+        present = {name for (name,) in run("SELECT name FROM sqlite_master WHERE type = 'table'")}
+        for table in _TABLES:
+            if table not in present:
+                raise StoreError(f"{self.path} lacks its table {table!r}; use --replace")
         run("PRAGMA journal_mode=WAL")
         stored = dict(run("SELECT field, value FROM identity").fetchall())
         for field in (*identity, *(name for name in stored if name not in identity)):
@@ -155,7 +163,16 @@ class Store:
                 number += 1
 
     def finished(self, cells: Sequence[Cell]) -> dict[str, set[int]]:
-        """Return the finished replicates below ``n_sim`` by condition_id."""
+        """Return the finished replicates below ``n_sim`` by condition_id.
+
+        Raises
+        ------
+        StoreError
+            If a finished replicate lacks a scalar: every method leaves all its measures
+            or a failure.
+        """
+        for cell in cells:
+            self._check_whole(cell)
         return {
             cell.condition_id: {
                 rep
@@ -165,6 +182,25 @@ class Store:
             }
             for cell in cells
         }
+
+    def _check_whole(self, cell: Cell) -> None:
+        number, run = self._numbers[cell.condition_id], self._connection.execute
+        count = "SELECT COUNT(*) FROM replicates WHERE cell = ?"
+        (total,) = run(count, (number,)).fetchone()
+        columns = "SELECT method, measure, COUNT(*) FROM scalars WHERE cell = ?"
+        columns += " GROUP BY method, measure"
+        stored = {(method, name): n for method, name, n in run(columns, (number,))}
+        lost = "SELECT method, COUNT(*) FROM failures WHERE cell = ? GROUP BY method"
+        failed = dict(run(lost, (number,)).fetchall())
+        for method, measures in cell.outputs.items():
+            for name in measures:
+                standing = total - failed.get(method, 0)
+                if stored.get((method, name), 0) != standing:
+                    raise StoreError(
+                        f"{self.path} holds {stored.get((method, name), 0)} values of "
+                        f"{name!r} of method {method!r} at {canonical(cell.factors)} for "
+                        f"{standing} replicates; remove it or use --replace"
+                    )
 
     def add(self, cell: Cell, outcomes: Sequence[Outcome]) -> None:
         """Keep the outcomes of a block, all or none of them."""
@@ -284,9 +320,49 @@ def _create(path: Path, identity: Mapping[str, str]) -> None:
 
 
 def remove_checkpoint(folder: Path) -> None:
-    """Remove the checkpoint of a results folder and what SQLite keeps beside it."""
+    """Remove the checkpoint of a results folder and what SQLite keeps beside it.
+
+    Raises
+    ------
+    StoreError
+        If one of them cannot be removed, as if it is a folder.
+    """
     for suffix in ("", "-wal", "-shm", "-journal"):
-        (folder / f"{CHECKPOINT}{suffix}").unlink(missing_ok=True)
+        path = folder / f"{CHECKPOINT}{suffix}"
+        try:
+            path.unlink(missing_ok=True)
+        except OSError as error:
+            raise StoreError(f"cannot remove {path}: {error.strerror or error}") from None
+
+
+@contextlib.contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Keep a results folder to one run while the context lasts.
+
+    The lock is on an empty file that stays (to remove it would let two runs lock two files
+    of one name); the system drops the lock when the process ends, however it ends.
+
+    Raises
+    ------
+    StoreError
+        If another run has the folder, or it cannot be locked.
+    """
+    try:
+        handle = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT, 0o666)
+    except OSError as error:
+        raise StoreError(f"cannot lock {folder}: {error.strerror}") from None
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(handle)
+        raise StoreError(f"another run is at work in {folder}; wait for its end") from None
+    except OSError as error:
+        os.close(handle)
+        raise StoreError(f"cannot lock {folder}: {error.strerror}") from None
+    try:
+        yield
+    finally:
+        os.close(handle)
 
 
 def progress_of(path: Path) -> dict[str, Any]:

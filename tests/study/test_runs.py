@@ -31,7 +31,7 @@ from nwsim.study import (
 from nwsim.study.pipeline import replay
 from nwsim.study.results import differences
 from nwsim.study.runner import InlineExecutor, WorkerPool, progress_bar, workers_of
-from nwsim.study.store import CHECKPOINT
+from nwsim.study.store import CHECKPOINT, LOCK
 from tests.study.toys import (
     CountingExecutor,
     InterruptedExecutor,
@@ -127,7 +127,7 @@ def test_interrupted_then_resumed(toy: Path, tmp_path: Path, reference: dict[str
     with pytest.raises(KeyboardInterrupt):
         run_study(toy, out=tmp_path, block_size=4, executor=lambda: InterruptedExecutor(5))
     # Nothing half-written, and at most the block in flight is lost: 4 + 4 + 2 + 4 + 4.
-    assert [path.name for path in (tmp_path / "toy").iterdir()] == [CHECKPOINT]
+    assert {path.name for path in (tmp_path / "toy").iterdir()} == {LOCK, CHECKPOINT}
     rest = CountingExecutor()
     run_study(toy, out=tmp_path, block_size=4, executor=lambda: rest)
     assert len(rest.reps) == 60 - 18
@@ -287,8 +287,8 @@ def test_profile_keeps_part_of_the_study(toy: Path, tmp_path: Path) -> None:
 def test_default_folders(toy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     rewrite(toy, '"small"', '"standard"')
-    assert run_study("toy").folder == Path("build/quick/toy")
-    assert run_study("toy", profile="standard").folder == Path("results/toy")
+    assert run_study("toy").folder == tmp_path / "build/quick/toy"
+    assert run_study("toy", profile="standard").folder == tmp_path / "results/toy"
     assert load_results("toy").performance.equals(run_study("toy", "standard").performance)
     assert load_results(Path("build/quick/toy")).manifest["profile"] == "quick"
     assert load_results("toy", profile="quick").manifest["profile"] == "quick"
@@ -302,8 +302,8 @@ def test_another_number_of_replicates_leaves_tracked_results_alone(
     monkeypatch.chdir(tmp_path)
     rewrite(toy, '"small"', '"standard"')
     before = snapshot(run_study("toy", "standard").folder)
-    assert run_study("toy", "standard", n_sim=4).folder == Path("build/standard-4/toy")
-    assert run_study("toy", "standard", n_sim=4, out="mine").folder == Path("mine/toy")
+    assert run_study("toy", "standard", n_sim=4).folder == tmp_path / "build/standard-4/toy"
+    assert run_study("toy", "standard", n_sim=4, out="mine").folder == tmp_path / Path("mine/toy")
     assert snapshot(Path("results/toy")) == before
 
 
@@ -449,7 +449,7 @@ def test_another_run_in_the_same_folder_is_one_message(toy: Path, tmp_path: Path
                 run_study(toy, out=tmp_path)
             return super().submit(*args, **kwargs)
 
-    with pytest.raises(StoreError, match="another run in this folder"):
+    with pytest.raises(StoreError, match="another run is at work in"):
         run_study(toy, out=tmp_path, executor=Rival)
 
 
