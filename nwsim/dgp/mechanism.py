@@ -56,14 +56,16 @@ class Replicate:
     queries: FloatArray
     truth: FloatArray
     samples: tuple[Sample, ...]
-    _noise_streams: tuple[np.random.SeedSequence, ...]
+    _noise_keys: tuple[tuple[int, tuple[int, ...]], ...]
 
     def responses(self, j: int) -> FloatArray:
         """Return the noisy responses (n,) of inner design j: the same at every call.
 
         They are drawn when asked for, since the conditional route never needs them.
         """
-        rng = np.random.Generator(np.random.PCG64(self._noise_streams[j]))
+        entropy, key = self._noise_keys[j]
+        seed = np.random.SeedSequence(entropy, spawn_key=key)
+        rng = np.random.Generator(np.random.PCG64(seed))
         return self.samples[j].f + self.noise.draw(rng, self.samples[j].X)
 
     def at_queries(self, chosen: slice) -> Replicate:
@@ -152,7 +154,8 @@ class Mechanism:
             queries=queries,
             truth=read_only(function(queries)),
             samples=self.draw_samples(function, design_rngs, n_obs),
-            _noise_streams=tuple(seeds),
+            # Keys and not generators: nothing in a replicate can change.
+            _noise_keys=tuple((seed.entropy, seed.spawn_key) for seed in seeds),
         )
 
     def draw_samples(

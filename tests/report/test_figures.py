@@ -251,14 +251,14 @@ def test_a_builder_that_returns_something_else_is_named(
 
 
 def test_a_builder_that_fails_is_named_with_its_options(
-    tmp_path: Path, results: FakeResults
+    results: FakeResults,
 ) -> None:
-    def broken(results: FakeResults, level: int) -> Figure:
+    def broken(results: FakeResults) -> Figure:
         raise KeyError("dim")
 
-    entry = SimpleNamespace(name="page", builder=broken, options={"level": 3})
-    with pytest.raises(StudyError, match=r"'page': its builder fails.*'level': 3.*KeyError: 'dim'"):
-        draw_figures(SimpleNamespace(name="rate", figures=(entry,)), results)
+    study = FakeStudy(figures=(FakeFigure("page", broken),))
+    with pytest.raises(StudyError, match=r"'page': its builder fails.*KeyError: 'dim'"):
+        draw_figures(study, results)
 
 
 def test_an_unwritable_folder_is_named(tmp_path: Path) -> None:
