@@ -134,7 +134,10 @@ def figures(
         loaded = load_study(name, studies)
         folder = results_folder(loaded.name, profile, out, n_sim)
         _draw(loaded, load_results(folder.name, folder.parent))
-        click.echo(f"figures of {loaded.name} are in {folder / 'figures'}")
+        if loaded.figures:
+            click.echo(f"figures of {loaded.name} are in {folder / 'figures'}")
+        else:
+            click.echo(f"{loaded.name} names no figures")
 
 
 @cli.command()
@@ -229,7 +232,7 @@ def new_study(name: str, studies: str) -> None:
     """Write a small working study to start from."""
     from nwsim.cli.template import write_template
 
-    click.echo(f"wrote {write_template(name, Path(studies))}; try: nwsim run {name}")
+    click.echo(f"wrote {write_template(name, Path(studies))}; try: make study-{name} PROFILE=quick")
 
 
 def _draw(study: Study, results: Results) -> None:

@@ -63,7 +63,7 @@ STUDY = Study(
     measures=(Measure("mse", "mean squared error"),),
     claims=(
         Claim(
-            id="C1",
+            id="NAME_C1",
             statement="The squared error falls like 1/n.",
             quantity="mse",
             theory=-1.0,

@@ -237,7 +237,10 @@ def read_results(folder: Path) -> Results:
         name = str(manifest["study"])
         digests = dict(manifest.get("tables", {}))
     except OSError:
-        raise StoreError(f"there are no results in {folder}; run the study first") from None
+        raise StoreError(
+            f"there are no results in {folder}; run the study first, or name the profile of the "
+            "run that is meant (the default is standard)"
+        ) from None
     except (ValueError, KeyError, TypeError, AttributeError):
         raise StoreError(f"{folder / MANIFEST} is not a manifest of nwsim") from None
     check_digests(folder, digests)
