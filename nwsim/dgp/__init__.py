@@ -11,11 +11,14 @@ from nwsim.dgp.functions import composite as _composite
 from nwsim.dgp.functions import rough as _rough
 from nwsim.dgp.functions import smooth as _smooth
 from nwsim.dgp.functions.base import RegressionFunction, World
+from nwsim.dgp.many_heads import HEAD_WORLDS, head_mechanism
 from nwsim.dgp.mechanism import Mechanism, Region, Replicate, Sample
 from nwsim.dgp.noise import Noise, make_noise, noise_names
+from nwsim.dgp.projected import projected_mean
 from nwsim.dgp.registry import make_world, register_world, world_names
 
 __all__ = [
+    "HEAD_WORLDS",
     "Design",
     "Mechanism",
     "Noise",
@@ -25,10 +28,12 @@ __all__ = [
     "Sample",
     "World",
     "design_names",
+    "head_mechanism",
     "make_design",
     "make_noise",
     "make_world",
     "noise_names",
+    "projected_mean",
     "register_world",
     "to_domain",
     "world_names",

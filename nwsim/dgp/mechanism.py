@@ -119,7 +119,7 @@ class Mechanism:
         n_obs: int,
         n_designs: int,
         n_queries: int,
-        region: Region,
+        region: Region | None,
     ) -> Replicate:
         """Draw a replicate.
 
@@ -130,9 +130,10 @@ class Mechanism:
             one of them is the same however many numbers another takes.
         n_obs, n_designs, n_queries : int
             Observations of a design; designs; queries.
-        region : Region
+        region : Region or None
             Where the queries lie, stratified as a Latin hypercube (McKay, Beckman &
-            Conover 1979).
+            Conover 1979). None draws them from the design itself, so that a mean over
+            queries has its density as weight.
 
         Raises
         ------
@@ -140,13 +141,9 @@ class Mechanism:
             For a size below 1 or a region without extent.
         """
         check_integer("n_designs", n_designs, minimum=1)
-        check_integer("n_queries", n_queries, minimum=1)
-        low = check_real("low of region", region[0])
-        high = check_real("high of region", region[1], above=low)
         world_rng, query_rng, noise_rng, *design_rngs = rng.spawn(3 + n_designs)
         function = self.world.draw(world_rng)
-        unit = qmc.LatinHypercube(self.world.dim, rng=query_rng).random(n_queries)
-        queries = read_only(low + (high - low) * unit)
+        queries = self.draw_queries(query_rng, n_queries, region)
         seeds = noise_rng.bit_generator.seed_seq.spawn(n_designs)  # type: ignore[attr-defined]
         return Replicate(
             function=function,
@@ -157,6 +154,18 @@ class Mechanism:
             # Keys and not generators: nothing in a replicate can change.
             _noise_keys=tuple((seed.entropy, seed.spawn_key) for seed in seeds),
         )
+
+    def draw_queries(
+        self, rng: np.random.Generator, n_queries: int, region: Region | None
+    ) -> FloatArray:
+        """Draw queries (n_queries, d) in a region, or from the design if it is None."""
+        n_queries = check_integer("n_queries", n_queries, minimum=1)
+        if region is None:
+            return read_only(self.design.draw(rng, n_queries))
+        low = check_real("low of region", region[0])
+        high = check_real("high of region", region[1], above=low)
+        unit = qmc.LatinHypercube(self.world.dim, rng=rng).random(n_queries)
+        return read_only(low + (high - low) * unit)
 
     def draw_samples(
         self, function: RegressionFunction, rngs: Sequence[np.random.Generator], n_obs: int
