@@ -31,6 +31,21 @@ class _HeadMoments(NamedTuple):
     empty: BoolArray  # (m, H)
 
 
+class EnsembleMoments(NamedTuple):
+    """Moments of an ensemble given the inputs.
+
+    Attributes
+    ----------
+    heads : (m, H) smoothed values of every head
+    own_noise : (m, H) noise variance of every head
+    noise : (m,) noise variance of the weighted mean of the heads
+    """
+
+    heads: FloatArray
+    own_noise: FloatArray
+    noise: FloatArray
+
+
 class MultiHeadNadarayaWatson(RegressorMixin, BaseEstimator):
     r"""Nadaraya-Watson regression with many heads.
 
@@ -204,6 +219,66 @@ class MultiHeadNadarayaWatson(RegressorMixin, BaseEstimator):
         n = self._y.shape[0]
         moments = self._moments(Q, as_values(values, n).T.copy(), as_noise(noise_variance, n))
         return moments.mean, moments.noise_covariance, int(moments.empty.sum())
+
+    def ensemble_moments(
+        self, X_query: ArrayLike, values: ArrayLike, noise_variance: float | ArrayLike
+    ) -> EnsembleMoments:
+        r"""Return the heads' moments and the noise of the ensemble, cheap for many heads.
+
+        Parameters
+        ----------
+        X_query : array_like, (m, d)
+        values : array_like, (n,)
+        noise_variance : float or array_like (n,)
+
+        Returns
+        -------
+        EnsembleMoments
+            As from :meth:`head_moments`, with :math:`a'N(x)a` in place of N(x).
+
+        Raises
+        ------
+        ParameterError
+            For a kernel other than "gaussian" and "laplace": windows of those are never
+            empty.
+
+        Notes
+        -----
+        .. math:: a'N(x)a = \sum_i s_i^2 \bigl(\sum_h a_h w_{hi}(x)\bigr)^2
+
+        takes O(H n) operations a query where N takes O(H^2 n).
+        """
+        from nwsim.numerics.ensembles import ensemble_sums
+
+        Q = self._queries(X_query)
+        n = self._y.shape[0]
+        kernel = self._heads[0].kernel
+        if kernel.support != np.inf or kernel.signed:
+            raise ParameterError(
+                "kernel must be 'gaussian' or 'laplace' for moments of the ensemble alone; "
+                f"got {kernel.name!r}"
+            )
+        prior = self._heads[0].prior
+        used = prior > 0.0
+        smoothed = np.ravel(as_values(values, n))
+        if smoothed.size != n:
+            raise ParameterError(f"values must be one column of {n} numbers; got {smoothed.size}")
+        m, n_heads = Q.shape[0], self.n_heads_
+        found = EnsembleMoments(np.zeros((m, n_heads)), np.zeros((m, n_heads)), np.zeros(m))
+        dims = [P.shape[1] for P in self._projections]
+        ensemble_sums(
+            np.ascontiguousarray(np.concatenate([one.layout.X for one in self._heads])[:, used]),
+            np.ascontiguousarray(np.concatenate([Q @ P for P in self._projections], axis=1)),
+            np.concatenate([[0], np.cumsum(dims)]).astype(np.int64),
+            self.bandwidth_,
+            FAMILIES[kernel.family],
+            prior[used],
+            np.ascontiguousarray(smoothed[used]),
+            np.ascontiguousarray(as_noise(noise_variance, n)[used]),
+            self._weights(),
+            *found,
+        )
+        return found
 
     def _weights(self) -> FloatArray:
         check_is_fitted(self, "head_weights_")
