@@ -1,7 +1,7 @@
 """From replicates to statements: moments, decompositions, precision, rates, verdicts.
 
-Arrays go in and frozen records come out. Nothing here draws a number, and estimators are known
-only by what `LinearSmoother` asks of them.
+Arrays go in and frozen records come out. Numbers are drawn by the bootstrap alone, from a
+generator handed in, and estimators are known only by what `LinearSmoother` asks of them.
 """
 
 from nwsim.inference.conditional import (
@@ -20,6 +20,14 @@ from nwsim.inference.constants import (
 )
 from nwsim.inference.decomposition import Decomposition, decompose
 from nwsim.inference.jackknife import jackknife, jackknife_se
+from nwsim.inference.laws import LawComparison, LawScore, held_out_laws
+from nwsim.inference.optima import (
+    BestLevel,
+    Slope,
+    best_level,
+    best_level_slope,
+    interior_optimum,
+)
 from nwsim.inference.performance import (
     difference,
     empirical_se,
@@ -32,31 +40,45 @@ from nwsim.inference.performance import (
 )
 from nwsim.inference.rates import LocalSlope, RateFit, fit_rate, local_slopes
 from nwsim.inference.records import Estimate
-from nwsim.inference.verdicts import Verdict, combine, equivalence
+from nwsim.inference.trends import LineFit, Trend, ends, never_rises, straight_line
+from nwsim.inference.verdicts import Verdict, combine, equivalence, not_above
 
 __all__ = [
+    "BestLevel",
     "ConditionalMoments",
     "Decomposition",
     "Estimate",
+    "LawComparison",
+    "LawScore",
+    "LineFit",
     "LinearSmoother",
     "LocalSlope",
     "RateExponents",
     "RateFit",
+    "Slope",
+    "Trend",
     "Verdict",
     "asymptotic_bias",
     "asymptotic_variance",
+    "best_level",
+    "best_level_slope",
     "combine",
     "conditional_moments",
     "decompose",
     "decompose_conditional",
     "difference",
     "empirical_se",
+    "ends",
     "equivalence",
     "fit_rate",
+    "held_out_laws",
+    "interior_optimum",
     "jackknife",
     "jackknife_se",
     "local_slopes",
     "mean",
+    "never_rises",
+    "not_above",
     "optimal_bandwidth",
     "performance",
     "performance_measures",
@@ -65,4 +87,5 @@ __all__ = [
     "rate_exponents",
     "ratio",
     "rmse",
+    "straight_line",
 ]

@@ -1,4 +1,4 @@
-"""Verdicts on claims: an equivalence test a setting, one word for all settings."""
+"""Verdicts on claims: a test a setting, two-sided or one-sided; one word for all settings."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Z95 = 1.959963984540054
 
 @dataclass(frozen=True)
 class Verdict:
-    """The outcome of an equivalence test with all that it rests on.
+    """The outcome of a test with all that it rests on.
 
     Attributes
     ----------
@@ -32,7 +32,8 @@ class Verdict:
     theory, margin : float
         The theoretical value and the largest departure from it that counts as agreement.
     ci_low, ci_high : float
-        Two-sided 95% normal interval (the decision uses the 90% one).
+        Two-sided 95% interval, normal unless the rule says otherwise (the decision uses the
+        90% one, whose ends are one-sided 95% bounds).
     verdict : str
         "supported", "refuted" or "inconclusive".
     """
@@ -83,11 +84,9 @@ def equivalence(estimate: float, se: float, theory: float, margin: float) -> Ver
     """
     theory = check_real("theory", theory)
     margin = check_real("margin", margin, above=0.0)
-    estimate, se = _check_number("estimate", estimate), _check_number("se", se)
-    if se < 0:
-        raise ParameterError(f"se must be >= 0 (or NaN if unknown); got {se!r}")
+    estimate, se = _check_estimate(estimate, se)
     if not (math.isfinite(estimate) and math.isfinite(se)):
-        return Verdict(estimate, se, theory, margin, math.nan, math.nan, INCONCLUSIVE)
+        return undecided(theory, margin, estimate, se)
     low, high = estimate - Z90 * se, estimate + Z90 * se
     if theory - margin <= low and high <= theory + margin:
         verdict = SUPPORTED
@@ -96,6 +95,62 @@ def equivalence(estimate: float, se: float, theory: float, margin: float) -> Ver
     else:
         verdict = INCONCLUSIVE
     return Verdict(estimate, se, theory, margin, estimate - Z95 * se, estimate + Z95 * se, verdict)
+
+
+def not_above(estimate: float, se: float, theory: float, margin: float) -> Verdict:
+    """Decide whether a quantity is at most its theoretical value, up to a margin.
+
+    Parameters
+    ----------
+    estimate, se : float
+        Estimate and standard error (>= 0). If either is NaN or infinite the verdict is
+        "inconclusive".
+    theory : float
+        The largest value that the claim allows.
+    margin : float
+        >= 0, fixed before the results are seen: what may be exceeded without consequence.
+
+    Returns
+    -------
+    Verdict
+        "supported" iff the upper one-sided 95% bound is at most ``theory + margin``,
+        "refuted" iff the lower one exceeds it, else "inconclusive".
+
+    Raises
+    ------
+    ParameterError
+        If ``theory`` is not finite, or ``margin`` or ``se`` is negative.
+
+    Notes
+    -----
+    If the true value is ``theory + margin`` or more, "supported" comes out at most 5% of the
+    time; if it is that or less, so does "refuted". A quantity that equals the limit exactly
+    stays "inconclusive" most of the time, however many replicates there are: give a margin
+    where equality is part of the claim.
+
+    References
+    ----------
+    Wellek, S. (2010). Testing Statistical Hypotheses of Equivalence and Noninferiority, 2nd
+    ed., section 2.1. Chapman and Hall.
+    """
+    theory = check_real("theory", theory)
+    margin = check_real("margin", margin, minimum=0.0)
+    estimate, se = _check_estimate(estimate, se)
+    if not (math.isfinite(estimate) and math.isfinite(se)):
+        return undecided(theory, margin, estimate, se)
+    limit = theory + margin
+    if estimate + Z90 * se <= limit:
+        verdict = SUPPORTED
+    else:
+        verdict = REFUTED if estimate - Z90 * se > limit else INCONCLUSIVE
+    return Verdict(estimate, se, theory, margin, estimate - Z95 * se, estimate + Z95 * se, verdict)
+
+
+def undecided(
+    theory: float, margin: float, estimate: float = math.nan, se: float = math.nan
+) -> Verdict:
+    """Return an "inconclusive" verdict without an interval: something is not defined."""
+    return Verdict(estimate, se, theory, margin, math.nan, math.nan, INCONCLUSIVE)
 
 
 def combine(verdicts: Iterable[Verdict | str]) -> str:
@@ -131,6 +186,13 @@ def combine(verdicts: Iterable[Verdict | str]) -> str:
     if SUPPORTED in words:
         return CONDITIONAL
     return REFUTED if REFUTED in words else INCONCLUSIVE
+
+
+def _check_estimate(estimate: float, se: float) -> tuple[float, float]:
+    estimate, se = _check_number("estimate", estimate), _check_number("se", se)
+    if se < 0:
+        raise ParameterError(f"se must be >= 0 (or NaN if unknown); got {se!r}")
+    return estimate, se
 
 
 def _check_number(name: str, value: float) -> float:
