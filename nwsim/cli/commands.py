@@ -249,7 +249,7 @@ def _write_ledger(root: Path) -> Path:
 
 
 def _show_verdicts(results: Results) -> None:
-    from nwsim.study.rules import MIN_REPLICATES
+    from nwsim.study.points import MIN_REPLICATES
 
     if len(results.claims) and max(results.manifest["n_sim"].values()) < MIN_REPLICATES:
         # Every verdict is "inconclusive" then, which says nothing about the claims.

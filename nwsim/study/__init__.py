@@ -7,8 +7,9 @@ from nwsim.study.pipeline import (
     UnsoundRunError,
     run_study,
 )
+from nwsim.study.points import CurvePoint, Group, Points
 from nwsim.study.results import Results, load_results, results_folder
-from nwsim.study.rules import ClaimRule, CurvePoint, CurveRule, Points, register_rule
+from nwsim.study.rules import ClaimRule, CurveRule, register_rule
 from nwsim.study.specification import Study, known_studies, load_study
 from nwsim.study.statements import Claim, Contrast, Curve, Figure
 
@@ -22,6 +23,7 @@ __all__ = [
     "FailureShareError",
     "Figure",
     "Grid",
+    "Group",
     "Measure",
     "Method",
     "MissingReplicatesError",

@@ -9,7 +9,7 @@ from typing import Any
 from nwsim._validation import check_integer
 from nwsim.exceptions import NwsimError, StudyError
 from nwsim.seeding import digest
-from nwsim.study.parts import Level, applies
+from nwsim.study.parts import Level, Over, applies, factors_of
 from nwsim.study.replicate import declared_outputs
 from nwsim.study.specification import Study
 
@@ -38,7 +38,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Series:
-    """The cells of one setting and method along a factor, by increasing level."""
+    """The cells of one setting and method along a factor or two, by increasing level."""
 
     setting: Mapping[str, Any]
     method: str
@@ -86,7 +86,7 @@ def plan_cells(study: Study, profile: str, n_sim: int | None = None) -> tuple[Ce
 
 def series_over(
     cells: Sequence[Cell],
-    over: str | None,
+    over: Over | None,
     measure: str,
     where: Callable[[Mapping[str, Any]], bool] | None = None,
     method: str | None = None,
@@ -96,6 +96,7 @@ def series_over(
     A setting holds every factor but ``over``, and the method; only cells where the method
     returns the measure take part.
     """
+    along = factors_of(over)
     groups: dict[tuple[Any, ...], list[Cell]] = {}
     settings: dict[tuple[Any, ...], dict[str, Any]] = {}
     for cell in cells:
@@ -104,12 +105,11 @@ def series_over(
                 continue
             if where is not None and not where({**cell.factors, "method": name}):
                 continue
-            setting = {key: level for key, level in cell.factors.items() if key != over}
+            setting = {key: level for key, level in cell.factors.items() if key not in along}
             setting["method"] = name
             key = tuple(setting.values())
             groups.setdefault(key, []).append(cell)
             settings[key] = setting
     for key, members in groups.items():
-        if over is not None:
-            members = sorted(members, key=lambda cell: cell.factors[over])
+        members = sorted(members, key=lambda cell: tuple(cell.factors[f] for f in along))
         yield Series(settings[key], settings[key]["method"], tuple(members))

@@ -11,21 +11,26 @@ import math
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 
 from nwsim._files import level_text, setting_text
-from nwsim._validation import check_real
 from nwsim.exceptions import NwsimError, PrecisionWarning, StudyError
 from nwsim.inference import Estimate, difference, equivalence, ratio
+from nwsim.inference.verdicts import Z95
 from nwsim.seeding import digest
 from nwsim.study.cells import Cell, Series, series_over
+from nwsim.study.parts import Over, applies, factors_of
+from nwsim.study.points import Column, CurvePoint, Points
 from nwsim.study.replicate import declared_outputs
 from nwsim.study.results import Row
-from nwsim.study.rules import CLAIM_RULES, CURVE_RULES, Column, CurvePoint, Points
+from nwsim.study.rules import CLAIM_RULES, CURVE_RULES
 from nwsim.study.specification import Study
-from nwsim.study.statements import Claim, Contrast, Curve
+from nwsim.study.statements import Claim, Contrast, Curve, check_statement
+
+Pair: TypeAlias = tuple[Cell, str, Cell, str]
+"""Cell and method of a contrast's level, cell and method of its baseline."""
 
 _UNDEFINED = CurvePoint(math.nan, math.nan, math.nan)
 
@@ -42,7 +47,7 @@ class Sample(Protocol):
 
 def points_of(
     series: Series,
-    over: str | None,
+    over: Over | None,
     measure: str,
     sample: Sample,
     tail: int | None = None,
@@ -50,23 +55,29 @@ def points_of(
 ) -> Points:
     """Return the points of a series, its ``tail`` largest levels only if given."""
     cells = series.cells if tail is None else series.cells[-tail:]
+    along = factors_of(over)
+    levels = [[cell.factors[factor] for factor in along] or [math.nan] for cell in cells]
     found = [sample.estimate(cell, series.method, measure) for cell in cells]
     return Points(
-        levels=np.array(
-            [math.nan if over is None else cell.factors[over] for cell in cells], float
-        ),
+        levels=np.array(levels if len(along) == 2 else [row[0] for row in levels], float),
         estimates=np.array([estimate.estimate for estimate in found], dtype=np.float64),
         mcse=np.array([estimate.mcse for estimate in found], dtype=np.float64),
         n_sim=np.array([estimate.n_sim for estimate in found], dtype=np.int64),
         n_planned=np.array([cell.n_sim for cell in cells], dtype=np.int64),
-        paired=over in shared,
+        paired=along[-1:] != () and along[-1] in shared,
         short=tail is not None and len(cells) < tail,
+        setting=series.setting,
+        measure=measure,
         columns=lambda: [sample.column(cell, series.method, measure) for cell in cells],
     )
 
 
 def judge(
-    claim: Claim, cells: Sequence[Cell], sample: Sample, shared: Sequence[str] = ()
+    claim: Claim,
+    cells: Sequence[Cell],
+    sample: Sample,
+    shared: Sequence[str] = (),
+    contrasts: Sequence[Contrast] = (),
 ) -> list[Row]:
     """Return one row of ``claims.csv`` for each setting of a claim.
 
@@ -78,11 +89,18 @@ def judge(
     sample : Sample
     shared : sequence of str
         Factors whose levels share random numbers.
+    contrasts : sequence of Contrast
+        Those of the study, which a claim may be about.
     """
     rule = CLAIM_RULES[claim.rule]
+    contrast = _contrast_of(claim, contrasts)
     rows = []
-    for setting, series in _settings(claim, cells):
-        points = points_of(series, claim.over, claim.quantity, sample, claim.tail, shared)
+    for setting, found in _settings(claim, cells, contrast):
+        if contrast is None:
+            assert isinstance(found, Series)
+            points = points_of(found, claim.over, claim.quantity, sample, claim.tail, shared)
+        else:
+            points = _points_of_pair(contrast, setting, found, sample)
         theory, margin = _value(claim, "theory", setting), _value(claim, "margin", setting)
         if points.short:
             verdict = equivalence(math.nan, math.nan, theory, margin)
@@ -120,34 +138,62 @@ def _naming(what: str, setting: Mapping[str, Any]) -> Iterator[None]:
         ) from error
 
 
-def _settings(claim: Claim, cells: Sequence[Cell]) -> Iterator[tuple[dict[str, Any], Series]]:
-    """Yield each setting of a claim with the cells that it is judged from."""
+def _contrast_of(claim: Claim, contrasts: Sequence[Contrast]) -> Contrast | None:
+    return next((contrast for contrast in contrasts if contrast.name == claim.quantity), None)
+
+
+def _points_of_pair(
+    contrast: Contrast, setting: Mapping[str, Any], pair: Pair, sample: Sample
+) -> Points:
+    """Return a contrast as the one point that a rule judges."""
+    found = _compare(contrast, pair, sample)
+    return Points(
+        levels=np.array([math.nan]),
+        estimates=np.array([found.estimate]),
+        mcse=np.array([found.mcse]),
+        n_sim=np.array([found.n_sim]),
+        n_planned=np.array([min(pair[0].n_sim, pair[2].n_sim)]),
+        setting=setting,
+        measure=contrast.name,
+    )
+
+
+def _settings(
+    claim: Claim, cells: Sequence[Cell], contrast: Contrast | None
+) -> Iterator[tuple[dict[str, Any], Any]]:
+    """Yield each setting of a claim with the cells, or the pair, that it is judged from."""
+    if contrast is not None:
+        for pair in contrast_pairs(contrast, cells):
+            position = {**pair[0].factors, "method": pair[1]}
+            if claim.method in (None, pair[1]) and applies(claim.where, position):
+                yield position, pair
+        return
     for series in series_over(cells, claim.over, claim.quantity, claim.where, claim.method):
-        if claim.over is not None and CLAIM_RULES[claim.rule].single:
+        along = factors_of(claim.over)
+        if along and CLAIM_RULES[claim.rule].single:
             # One level is judged, and the setting says which.
             last = series.cells[-1]
-            yield (
-                {**series.setting, claim.over: last.factors[claim.over]},
-                dataclasses.replace(series, cells=(last,)),
-            )
+            judged = {factor: last.factors[factor] for factor in along}
+            yield {**series.setting, **judged}, dataclasses.replace(series, cells=(last,))
         else:
             yield dict(series.setting), series
 
 
-def expectations(claim: Claim, cells: Sequence[Cell]) -> list[tuple[str, float, float]]:
+def expectations(
+    claim: Claim, cells: Sequence[Cell], contrasts: Sequence[Contrast] = ()
+) -> list[tuple[str, float, float]]:
     """Return (setting, theory, margin) of every setting of a claim, without any result."""
     return [
         (setting_text(setting), _value(claim, "theory", setting), _value(claim, "margin", setting))
-        for setting, _ in _settings(claim, cells)
+        for setting, _ in _settings(claim, cells, _contrast_of(claim, contrasts))
     ]
 
 
 def _value(claim: Claim, field: str, setting: Mapping[str, Any]) -> float:
     value = getattr(claim, field)
     number = value(dict(setting)) if callable(value) else value
-    above = 0.0 if field == "margin" else -math.inf
     where = f"{field} of claim {claim.id!r} at {setting_text(setting)}"
-    return check_real(where, number, above=above)
+    return check_statement(where, field, number, CLAIM_RULES[claim.rule])
 
 
 def derive(
@@ -162,15 +208,18 @@ def derive(
             with _naming(f"rule {curve.rule!r} of curve {curve.name!r}", series.setting):
                 found = CURVE_RULES[curve.rule].derive(points)
         for point in found:
+            half = Z95 * point.mcse
             rows.append(
                 {
                     "curve": curve.name,
                     **series.setting,
                     "measure": curve.measure,
-                    "over": curve.over,
+                    "over": ";".join(factors_of(curve.over)),
                     "x": point.x,
                     "estimate": point.estimate,
                     "mcse": point.mcse,
+                    "ci_low": point.estimate - half if point.ci_low is None else point.ci_low,
+                    "ci_high": point.estimate + half if point.ci_high is None else point.ci_high,
                 }
             )
     return rows
@@ -178,17 +227,9 @@ def derive(
 
 def compare(contrast: Contrast, cells: Sequence[Cell], sample: Sample) -> Iterator[Row]:
     """Yield the rows of one contrast, each at the condition of its ``level``."""
-    for cell, method, other, other_method in contrast_pairs(contrast, cells):
-        reps, values = sample.column(cell, method, contrast.measure)
-        other_reps, other_values = sample.column(other, other_method, contrast.measure)
-        common = np.intersect1d(reps, other_reps)
-        first, second = values[np.isin(reps, common)], other_values[np.isin(other_reps, common)]
-        # A contrast without pairs, or over a baseline of 0, is undefined.
-        found = Estimate(math.nan, math.nan, int(common.size))
-        if common.size and (contrast.kind == "difference" or second.mean() != 0):
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", PrecisionWarning)
-                found = (difference if contrast.kind == "difference" else ratio)(first, second)
+    for pair in contrast_pairs(contrast, cells):
+        cell, method, _, _ = pair
+        found = _compare(contrast, pair, sample)
         yield {
             "contrast": contrast.name,
             "condition_id": cell.condition_id,
@@ -205,9 +246,21 @@ def compare(contrast: Contrast, cells: Sequence[Cell], sample: Sample) -> Iterat
         }
 
 
-def contrast_pairs(
-    contrast: Contrast, cells: Sequence[Cell]
-) -> Iterator[tuple[Cell, str, Cell, str]]:
+def _compare(contrast: Contrast, pair: Pair, sample: Sample) -> Estimate:
+    cell, method, other, other_method = pair
+    reps, values = sample.column(cell, method, contrast.measure)
+    other_reps, other_values = sample.column(other, other_method, contrast.measure)
+    common = np.intersect1d(reps, other_reps)
+    first, second = values[np.isin(reps, common)], other_values[np.isin(other_reps, common)]
+    # A contrast without pairs, or over a baseline of 0, is undefined.
+    if not common.size or (contrast.kind == "ratio" and second.mean() == 0):
+        return Estimate(math.nan, math.nan, int(common.size))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", PrecisionWarning)
+        return (difference if contrast.kind == "difference" else ratio)(first, second)
+
+
+def contrast_pairs(contrast: Contrast, cells: Sequence[Cell]) -> Iterator[Pair]:
     """Yield (cell, method) of the level with (cell, method) of its baseline."""
     by_id = {cell.condition_id: cell for cell in cells}
     for cell in cells:
@@ -243,7 +296,7 @@ def check_derived(study: Study) -> None:
     )
     trials: list[tuple[str, Callable[[], Iterable[Any]]]] = []
     for claim in study.claims:
-        trials.append((f"claim {claim.id!r}", partial(expectations, claim, cells)))
+        trials.append((f"claim {claim.id!r}", partial(expectations, claim, cells, study.contrasts)))
     for curve in study.curves:
         along = partial(series_over, cells, curve.over, curve.measure, curve.where)
         trials.append((f"curve {curve.name!r}", along))

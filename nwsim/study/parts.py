@@ -165,10 +165,19 @@ Level: TypeAlias = str | int | float | bool
 Draw: TypeAlias = Callable[[Factors, np.random.Generator], Any]
 MethodFunction: TypeAlias = Callable[[Factors, Any, np.random.Generator], Mapping[str, float]]
 Where: TypeAlias = Callable[[Factors], bool]
+Over: TypeAlias = str | tuple[str, str]
+"""What a rule runs along: a factor, or two."""
 
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*\Z")
 FILE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*\Z")
 BUILDER = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*\Z")
+
+
+def factors_of(over: Over | None) -> tuple[str, ...]:
+    """Return the factors that a rule runs along as a tuple."""
+    if over is None or isinstance(over, str):
+        return () if over is None else (over,)
+    return over
 
 
 def check_name(parameter: str, value: Any, pattern: re.Pattern[str] = _NAME) -> str:

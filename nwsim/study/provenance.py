@@ -18,6 +18,7 @@ from typing import Any
 
 import nwsim
 from nwsim.study.cells import Cell
+from nwsim.study.parts import factors_of
 from nwsim.study.sources import source_digests
 from nwsim.study.specification import Study
 
@@ -117,14 +118,20 @@ def _specification(study: Study) -> dict[str, Any]:
                 "theory": _number_or_function(claim.theory),
                 "margin": _number_or_function(claim.margin),
                 "rule": claim.rule,
-                "over": claim.over,
+                "over": list(factors_of(claim.over)),
                 "tail": claim.tail,
                 "method": claim.method,
             }
             for claim in study.claims
         ],
         "curves": [
-            {"name": c.name, "measure": c.measure, "rule": c.rule, "over": c.over, "tail": c.tail}
+            {
+                "name": c.name,
+                "measure": c.measure,
+                "rule": c.rule,
+                "over": list(factors_of(c.over)),
+                "tail": c.tail,
+            }
             for c in study.curves
         ],
         "contrasts": [

@@ -37,7 +37,10 @@ _LAYOUT: Mapping[str, tuple[str, ...]] = {
         *("study", "contrast", "condition_id", _OWN, "method", "measure", "kind"),
         *("factor", "level", "baseline", "estimate", "mcse", "n_sim"),
     ),
-    "curves": (*("study", "curve", _OWN, "method", "measure", "over", "x", "estimate", "mcse"),),
+    "curves": (
+        *("study", "curve", _OWN, "method", "measure", "over", "x"),
+        *("estimate", "mcse", "ci_low", "ci_high"),
+    ),
     "claims": CLAIM_COLUMNS,
 }
 

@@ -1,114 +1,22 @@
 """Rules: how a claim is judged and how a curve is derived, each under a name.
 
-A rule sees the points of one setting: the estimates of a measure along a factor, with
-their standard errors and, on request, the replicates behind them. New rules are
-registered here or by a study; nothing else has to change.
+A rule sees the :class:`~nwsim.study.points.Points` of one setting. New rules are registered
+here or by a study; nothing else has to change.
 """
 
 from __future__ import annotations
 
-import math
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import reduce
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
-import numpy as np
-
-from nwsim._typing import FloatArray, IntArray
-from nwsim.exceptions import ParameterError, PrecisionWarning
+from nwsim.exceptions import ParameterError
+from nwsim.study import judging
 from nwsim.study.parts import check_callable, check_name
+from nwsim.study.points import CurvePoint, Points
 
 if TYPE_CHECKING:
     from nwsim.inference import Verdict
-
-MIN_REPLICATES = 20
-"""A verdict needs this many at every point used: below, a standard error is itself uncertain
-by more than 1/sqrt(2 * 19) = 16%, and a normal interval covers less than it says."""
-
-MAX_LOST_SHARE = 0.01
-"""A verdict needs all but this share of the replicates at every point used: what fails is
-rarely typical, and the mean of the survivors is then not the mean of the claim."""
-
-Column: TypeAlias = tuple[IntArray, FloatArray]
-"""Replicates in which a measure stands, increasing, and its values in them."""
-
-
-def _no_columns() -> Sequence[Column]:
-    raise ParameterError("these points carry no replicates")
-
-
-@dataclass(frozen=True)
-class Points:
-    """Estimates of a measure along a factor, by increasing level.
-
-    Attributes
-    ----------
-    levels, estimates, mcse : ndarray, shape (k,)
-        NaN as the level where a single condition is judged.
-    n_sim, n_planned : ndarray of int, shape (k,)
-        Replicates that an estimate comes from, and those that the run asked for.
-    paired : bool
-        Whether the levels share random numbers, so that rows of :meth:`matrix` are pairs.
-    short : bool
-        Whether fewer levels were run than the claim or curve asks for.
-    columns : callable
-        Reads the replicates: one :data:`Column` a level.
-    """
-
-    levels: FloatArray
-    estimates: FloatArray
-    mcse: FloatArray
-    n_sim: IntArray
-    n_planned: IntArray
-    paired: bool = False
-    short: bool = False
-    columns: Callable[[], Sequence[Column]] = _no_columns
-
-    def replicates(self) -> list[FloatArray]:
-        """Return the values behind each estimate, one vector a level, in order of replicate."""
-        return [values for _, values in self.columns()]
-
-    def matrix(self) -> FloatArray:
-        """Return the replicates that stand at every level, shape (R, k), in their order."""
-        columns = self.columns()
-        common = reduce(np.intersect1d, (reps for reps, _ in columns))
-        return np.column_stack([values[np.isin(reps, common)] for reps, values in columns])
-
-    @property
-    def decidable(self) -> bool:
-        """Whether enough replicates stand at every point for a verdict."""
-        return bool(
-            not self.short
-            and (self.n_sim >= MIN_REPLICATES).all()
-            and (self.n_planned - self.n_sim <= MAX_LOST_SHARE * self.n_planned).all()
-        )
-
-    @property
-    def has_slope(self) -> bool:
-        """Whether log(estimate) has a slope: two points or more, positive and finite.
-
-        A corrected squared bias may be negative, and a cell may have lost every
-        replicate; then no slope exists, and a claim about it is inconclusive. So is it
-        when some points have a known precision and others have none.
-        """
-        known = np.isfinite(self.mcse)
-        return bool(
-            self.levels.size >= 2
-            and np.isfinite(self.estimates).all()
-            and (self.estimates > 0).all()
-            and known.all() == known.any()
-            and (self.mcse == 0).all() == (self.mcse == 0).any()
-        )
-
-
-class CurvePoint(NamedTuple):
-    """A derived value at ``x``; NaN as ``x`` means the value belongs to the whole series."""
-
-    x: float
-    estimate: float
-    mcse: float
 
 
 @dataclass(frozen=True)
@@ -127,6 +35,13 @@ class ClaimRule:
     single : bool
         Whether one condition is judged: that of the largest level if a claim runs along a
         factor, else each.
+    paired : bool
+        Whether levels must share their random numbers: those of the factor that the rule
+        runs along, or of the second of two.
+    n_factors : {1, 2}
+        How many factors the rule runs along.
+    one_sided : bool
+        Whether the margin may be 0.
     """
 
     name: str
@@ -134,6 +49,9 @@ class ClaimRule:
     over: str | None = None
     slope: bool = False
     single: bool = False
+    paired: bool = False
+    n_factors: int = 1
+    one_sided: bool = False
 
     def __post_init__(self) -> None:
         """Check the fields."""
@@ -150,13 +68,15 @@ class CurveRule:
     name : str
     derive : callable
         ``derive(points)`` returns a list of :class:`CurvePoint`.
-    slope : bool
-        Whether levels must be positive and have independent random numbers.
+    slope, paired, n_factors
+        As in :class:`ClaimRule`.
     """
 
     name: str
     derive: Callable[[Points], Sequence[CurvePoint]]
     slope: bool = False
+    paired: bool = False
+    n_factors: int = 1
 
     def __post_init__(self) -> None:
         """Check the fields."""
@@ -167,66 +87,28 @@ class CurveRule:
 Rule = TypeVar("Rule", ClaimRule, CurveRule)
 
 
-def _judge_rate(points: Points, theory: float, margin: float) -> Verdict:
-    """Judge the slope of log quantity against log level."""
-    from nwsim.inference import equivalence, fit_rate
-
-    if not points.has_slope:
-        return equivalence(math.nan, math.nan, theory, margin)
-    with warnings.catch_warnings():
-        # One replicate gives no standard error; the run says so once.
-        warnings.simplefilter("ignore", PrecisionWarning)
-        return fit_rate(points.levels, points.estimates, points.mcse).compare(theory, margin)
-
-
-def _judge_equivalence(points: Points, theory: float, margin: float) -> Verdict:
-    """Judge the quantity itself."""
-    from nwsim.inference import equivalence
-
-    return equivalence(float(points.estimates[-1]), float(points.mcse[-1]), theory, margin)
-
-
-def _local_slope(points: Points) -> list[CurvePoint]:
-    """Log-log slope between neighbouring levels, at their geometric mean."""
-    from nwsim.inference import local_slopes
-
-    found = []
-    for low in range(points.levels.size - 1):
-        pair = slice(low, low + 2)
-        levels, estimates = points.levels[pair], points.estimates[pair]
-        middle = math.sqrt(levels[0] * levels[1])
-        if (estimates > 0).all():
-            slope = local_slopes(levels, estimates, points.mcse[pair])[0]
-            found.append(CurvePoint(middle, slope.slope, slope.slope_se))
-        else:
-            found.append(CurvePoint(middle, math.nan, math.nan))
-    return found
-
-
-def _tail_slope(points: Points) -> list[CurvePoint]:
-    """One log-log slope over all the levels given."""
-    from nwsim.inference import fit_rate
-
-    if not points.has_slope:
-        return [CurvePoint(math.nan, math.nan, math.nan)]
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", PrecisionWarning)
-        fit = fit_rate(points.levels, points.estimates, points.mcse)
-    return [CurvePoint(math.nan, fit.slope, fit.slope_se)]
-
-
 CLAIM_RULES: dict[str, ClaimRule] = {
     rule.name: rule
     for rule in (
-        ClaimRule("rate", _judge_rate, over="n_obs", slope=True),
-        ClaimRule("equivalence", _judge_equivalence, single=True),
+        ClaimRule("rate", judging.judge_rate, over="n_obs", slope=True),
+        ClaimRule("equivalence", judging.judge_equivalence, single=True),
+        ClaimRule("not_above", judging.judge_not_above, single=True, one_sided=True),
+        ClaimRule("never_rises", judging.judge_never_rises, paired=True),
+        ClaimRule("straight_line", judging.judge_straight_line, paired=True),
+        ClaimRule("ends", judging.judge_ends, paired=True, one_sided=True),
+        ClaimRule("interior_optimum", judging.judge_interior_optimum, paired=True, one_sided=True),
     )
 }
 CURVE_RULES: dict[str, CurveRule] = {
     rule.name: rule
     for rule in (
-        CurveRule("local_slope", _local_slope, slope=True),
-        CurveRule("tail_slope", _tail_slope, slope=True),
+        CurveRule("local_slope", judging.local_slope, slope=True),
+        CurveRule("tail_slope", judging.tail_slope, slope=True),
+        CurveRule("steps", judging.steps, paired=True),
+        CurveRule("departure", judging.departure, paired=True),
+        CurveRule("lack_of_fit", judging.lack_of_fit, paired=True),
+        CurveRule("best_level", judging.best_level, paired=True),
+        CurveRule("best_share", judging.best_share, paired=True),
     )
 }
 

@@ -30,9 +30,10 @@ from nwsim.study.parts import (
     check_kind,
     check_label,
     check_name,
+    factors_of,
     level_type,
 )
-from nwsim.study.rules import CLAIM_RULES, CURVE_RULES
+from nwsim.study.rules import CLAIM_RULES, CURVE_RULES, ClaimRule, CurveRule
 from nwsim.study.statements import Claim, Contrast, Curve, Figure
 
 
@@ -196,19 +197,26 @@ def _check_grids(study: Study) -> None:
 
 def _check_derived(study: Study, factors: tuple[str, ...], methods: tuple[str, ...]) -> None:
     means = tuple(measure.name for measure in study.measures if measure.kind == "mean")
+    contrasts = tuple(contrast.name for contrast in study.contrasts)
+    for name in contrasts:
+        if name in means:
+            raise ParameterError(f"contrasts must not be named like a measure; got {name!r}")
     for claim in study.claims:
         what = f"claim {claim.id!r}"
-        check_choice(f"quantity of {what}", claim.quantity, means)
-        if claim.over is not None:
-            check_choice(f"over of {what}", claim.over, factors)
-            _check_over(study, what, claim.over, CLAIM_RULES[claim.rule].slope)
+        check_choice(f"quantity of {what}", claim.quantity, (*means, *contrasts))
+        rule = CLAIM_RULES[claim.rule]
+        if claim.quantity in contrasts and not (rule.single and claim.over is None):
+            raise ParameterError(
+                f"quantity of {what} must be a measure: rule {rule.name!r} along a factor "
+                f"cannot judge the contrast {claim.quantity!r}"
+            )
+        _check_over(study, what, factors_of(claim.over), rule)
         if claim.method is not None:
             check_choice(f"method of {what}", claim.method, methods)
     for curve in study.curves:
         what = f"curve {curve.name!r}"
         check_choice(f"measure of {what}", curve.measure, means)
-        check_choice(f"over of {what}", curve.over, factors)
-        _check_over(study, what, curve.over, CURVE_RULES[curve.rule].slope)
+        _check_over(study, what, factors_of(curve.over), CURVE_RULES[curve.rule])
     for contrast in study.contrasts:
         what = f"contrast {contrast.name!r}"
         check_choice(f"measure of {what}", contrast.measure, means)
@@ -224,20 +232,32 @@ def _check_derived(study: Study, factors: tuple[str, ...], methods: tuple[str, .
                 )
 
 
-def _check_over(study: Study, what: str, over: str, slope: bool) -> None:
-    """Refuse to run along names; slopes also along levels that share random numbers."""
-    if study.factor_types[over] not in ("int", "float"):
-        raise ParameterError(f"over of {what} must be a factor with numbers as levels")
-    if not slope:
-        return
-    if min(study.levels[over]) <= 0:  # type: ignore[operator]
-        raise ParameterError(f"over of {what} must be a factor with positive numbers as levels")
-    # The fit takes its points as independent; common random numbers would make its
-    # standard error wrong.
-    if over in study.shared_streams:
-        raise ParameterError(
-            f"shared_streams must not hold {over!r}: {what} fits a slope over its levels"
-        )
+def _check_over(
+    study: Study, what: str, over: tuple[str, ...], rule: ClaimRule | CurveRule
+) -> None:
+    """Refuse to run along names, and along levels whose random numbers do not suit the rule."""
+    for factor in over:
+        check_choice(f"over of {what}", factor, tuple(study.levels))
+        if study.factor_types[factor] not in ("int", "float"):
+            raise ParameterError(f"over of {what} must be a factor with numbers as levels")
+        if rule.slope and min(study.levels[factor]) <= 0:  # type: ignore[operator]
+            raise ParameterError(f"over of {what} must be a factor with positive numbers as levels")
+    # A fit takes its points as independent: common random numbers would make its standard
+    # error wrong. Comparisons of levels need common ones. Of two factors, the levels of the
+    # first are independent groups and those of the second are compared.
+    independent = over if rule.slope else over[:-1]
+    paired = over[-1:] if rule.paired or rule.n_factors == 2 else ()
+    for factor in independent:
+        if factor in study.shared_streams:
+            why = "fits a slope over" if rule.slope else "takes as independent"
+            raise ParameterError(
+                f"shared_streams must not hold {factor!r}: {what} {why} its levels"
+            )
+    for factor in paired:
+        if factor not in study.shared_streams:
+            raise ParameterError(
+                f"shared_streams must hold {factor!r}: {what} compares its levels by replicate"
+            )
 
 
 StudyLike: TypeAlias = "str | Path | Study"

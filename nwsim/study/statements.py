@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
@@ -15,13 +14,38 @@ from nwsim.study.parts import (
     BUILDER,
     FILE_NAME,
     Level,
+    Over,
     Where,
     check_callable,
     check_label,
     check_name,
     plain_level,
 )
-from nwsim.study.rules import CLAIM_RULES, CURVE_RULES
+from nwsim.study.rules import CLAIM_RULES, CURVE_RULES, ClaimRule, CurveRule
+
+
+def check_factors(what: str, over: Any, rule: ClaimRule | CurveRule) -> Over | None:
+    """Return what a rule runs along as a name or a pair of names."""
+    if over is None or (isinstance(over, str) and rule.n_factors == 1):
+        return over
+    names = tuple(over) if isinstance(over, (tuple, list)) else (over,)
+    wanted = "a factor" if rule.n_factors == 1 else "two different factors"
+    if not all(isinstance(name, str) for name in names) or len(set(names)) != rule.n_factors:
+        raise ParameterError(
+            f"over of {what} must be {wanted} for rule {rule.name!r}; got {over!r}"
+        )
+    return names[0] if len(names) == 1 else names
+
+
+def check_statement(where: str, parameter: str, value: Any, rule: ClaimRule) -> float:
+    """Return the theory or the margin of a claim; a margin of 0 leaves no room for equality."""
+    if parameter == "theory":
+        return check_real(where, value)
+    return (
+        check_real(where, value, minimum=0.0)
+        if rule.one_sided
+        else check_real(where, value, above=0.0)
+    )
 
 
 @dataclass(frozen=True)
@@ -33,16 +57,19 @@ class Claim:
     id, statement : str
         Short name and the sentence that is judged.
     quantity : str
-        A measure of kind "mean".
+        A measure of kind "mean"; or a contrast of the study, for rules that judge single
+        conditions.
     theory, margin : float or callable
         Predicted value and the half-width of the equivalence region; callables take the
         setting: the factors and ``method``, without ``over`` where a rule runs along it.
-    rule : {"rate", "equivalence"} or a registered name
-        "rate": slope of log(quantity) on log(over); "equivalence": the quantity itself.
-    over : str, optional
-        The factor that the rule runs along, with numbers as levels; for "rate" by default
-        n_obs. "equivalence" judges every condition; with ``over`` only that of the largest
-        level that was run, which the setting then names.
+    rule : str
+        A registered name: "rate": slope of log(quantity) on log(over); "equivalence": the
+        quantity itself; "not_above": the same, one-sided; "never_rises", "straight_line",
+        "ends", "interior_optimum": see ``docs/statistics.md``.
+    over : str or pair of str, optional
+        The factor, or the two, that the rule runs along, with numbers as levels; for "rate" by
+        default n_obs. "equivalence" and "not_above" judge every condition; with ``over``
+        only that of the largest level that was run, which the setting then names.
     tail : int, optional
         Use the ``tail`` largest levels of ``over`` only. A setting with fewer levels, as a
         small profile may leave, is inconclusive.
@@ -54,8 +81,8 @@ class Claim:
     Notes
     -----
     Whatever the rule says, the verdict is "inconclusive" where fewer than
-    :data:`~nwsim.study.rules.MIN_REPLICATES` replicates stand at a point used, or where more
-    than :data:`~nwsim.study.rules.MAX_LOST_SHARE` of them failed or are missing.
+    :data:`~nwsim.study.points.MIN_REPLICATES` replicates stand at a point used, or where more
+    than :data:`~nwsim.study.points.MAX_LOST_SHARE` of them failed or are missing.
     """
 
     id: str
@@ -64,7 +91,7 @@ class Claim:
     theory: float | Callable[[Factors], float]
     margin: float | Callable[[Factors], float]
     rule: str
-    over: str | None = None
+    over: Over | None = None
     tail: int | None = None
     where: Where | None = None
     method: str | None = None
@@ -74,13 +101,14 @@ class Claim:
         check_name("claim id", self.id)
         check_label(f"statement of claim {self.id!r}", self.statement)
         check_choice(f"rule of claim {self.id!r}", self.rule, tuple(CLAIM_RULES))
-        for parameter, value in (("theory", self.theory), ("margin", self.margin)):
-            if not callable(value):
-                above = 0.0 if parameter == "margin" else -math.inf
-                check_real(f"{parameter} of claim {self.id!r}", value, above=above)
         rule = CLAIM_RULES[self.rule]
+        for parameter in ("theory", "margin"):
+            value = getattr(self, parameter)
+            if not callable(value):
+                check_statement(f"{parameter} of claim {self.id!r}", parameter, value, rule)
         if self.over is None:
             object.__setattr__(self, "over", rule.over)
+        object.__setattr__(self, "over", check_factors(f"claim {self.id!r}", self.over, rule))
         if self.over is None and not rule.single:
             raise ParameterError(
                 f"over of claim {self.id!r} must be the factor that rule {rule.name!r} runs along"
@@ -105,10 +133,12 @@ class Curve:
     ----------
     name, measure : str
         Name in the table and the measure it is derived from.
-    rule : {"local_slope", "tail_slope"} or a registered name
-        Log-log slope between neighbouring levels, or one slope over the ``tail`` largest.
-    over : str
-        The factor it runs along, with numbers as levels.
+    rule : str
+        A registered name: "local_slope": log-log slope between neighbouring levels;
+        "tail_slope": one slope over the ``tail`` largest; "steps", "departure", "lack_of_fit",
+        "best_level", "best_share": see ``docs/statistics.md``.
+    over : str or pair of str
+        The factor it runs along, or the two, with numbers as levels.
     where : callable, optional
         Filter on the condition, which here holds ``method`` too.
     tail : int, optional
@@ -119,7 +149,7 @@ class Curve:
     name: str
     measure: str
     rule: str
-    over: str = "n_obs"
+    over: Over = "n_obs"
     where: Where | None = None
     tail: int | None = None
 
@@ -127,6 +157,8 @@ class Curve:
         """Check the fields that need no study."""
         check_name("curve name", self.name)
         check_choice(f"rule of curve {self.name!r}", self.rule, tuple(CURVE_RULES))
+        over = check_factors(f"curve {self.name!r}", self.over, CURVE_RULES[self.rule])
+        object.__setattr__(self, "over", over)
         check_callable(f"where of curve {self.name!r}", self.where, optional=True)
         if self.tail is not None:
             check_integer(f"tail of curve {self.name!r}", self.tail, minimum=2)

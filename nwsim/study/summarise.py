@@ -17,8 +17,8 @@ from nwsim.exceptions import PrecisionWarning
 from nwsim.inference import Estimate, mean
 from nwsim.study.cells import Cell
 from nwsim.study.derived import compare, derive, judge
+from nwsim.study.points import Column
 from nwsim.study.results import Row, columns_of, table_text
-from nwsim.study.rules import Column
 from nwsim.study.specification import Study
 from nwsim.study.store import Store
 
@@ -122,7 +122,9 @@ def summarise(study: Study, cells: Sequence[Cell], store: Store) -> Summary:
         "performance": rows,
         "contrasts": [row for c in study.contrasts for row in compare(c, cells, sample)],
         "curves": [row for c in study.curves for row in derive(c, cells, sample, shared)],
-        "claims": [row for c in study.claims for row in judge(c, cells, sample, shared)],
+        "claims": [
+            row for c in study.claims for row in judge(c, cells, sample, shared, study.contrasts)
+        ],
     }
     factors = tuple(study.levels)
     tables = {

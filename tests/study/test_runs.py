@@ -360,6 +360,7 @@ def test_curves_have_every_factor(toy: Path, tmp_path: Path) -> None:
     curves = run_study(toy, out=tmp_path).curves
     assert list(curves.columns) == [
         "study", "curve", "n_obs", "world", "method", "measure", "over", "x", "estimate", "mcse",
+        "ci_low", "ci_high",
     ]  # fmt: skip
     assert curves.n_obs.isna().all()
     assert set(curves.over) == {"n_obs"}

@@ -1,0 +1,154 @@
+"""The rules that come with the package: how points become verdicts and curves."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from nwsim.exceptions import ParameterError, PrecisionWarning
+from nwsim.study.points import CurvePoint, Points
+
+if TYPE_CHECKING:
+    from nwsim.inference import Verdict
+
+
+def judge_rate(points: Points, theory: float, margin: float) -> Verdict:
+    """Judge the slope of log quantity against log level."""
+    from nwsim.inference import equivalence, fit_rate
+
+    if not points.has_slope:
+        return equivalence(math.nan, math.nan, theory, margin)
+    with warnings.catch_warnings():
+        # One replicate gives no standard error; the run says so once.
+        warnings.simplefilter("ignore", PrecisionWarning)
+        return fit_rate(points.levels, points.estimates, points.mcse).compare(theory, margin)
+
+
+def judge_equivalence(points: Points, theory: float, margin: float) -> Verdict:
+    """Judge whether the quantity itself equals the theory up to the margin."""
+    from nwsim.inference import equivalence
+
+    return equivalence(float(points.estimates[-1]), float(points.mcse[-1]), theory, margin)
+
+
+def judge_not_above(points: Points, theory: float, margin: float) -> Verdict:
+    """Judge whether the quantity itself is at most the theory, up to the margin."""
+    from nwsim.inference import not_above
+
+    return not_above(float(points.estimates[-1]), float(points.mcse[-1]), theory, margin)
+
+
+def judge_never_rises(points: Points, theory: float, margin: float) -> Verdict:
+    """Judge whether no step along the factor is a rise, relative to the first level's mean."""
+    from nwsim.inference import never_rises
+
+    _check_theory("never_rises", theory)
+    return never_rises(points.matrix(), margin).verdict
+
+
+def judge_straight_line(points: Points, theory: float, margin: float) -> Verdict:
+    """Judge whether the quantity falls in a straight line along the factor."""
+    from nwsim.inference import straight_line
+
+    _check_theory("straight_line", theory)
+    return straight_line(points.levels, points.matrix(), margin).verdict
+
+
+def judge_ends(points: Points, theory: float, margin: float) -> Verdict:
+    """Judge whether log(mean at the first level / mean at the last) is at most the theory."""
+    from nwsim.inference import ends, not_above
+
+    found = ends(points.matrix())
+    return not_above(found.estimate, found.mcse, theory, margin)
+
+
+def judge_interior_optimum(points: Points, theory: float, margin: float) -> Verdict:
+    """Judge whether a level between the ends has a lower mean than both."""
+    from nwsim.inference import interior_optimum
+
+    _check_theory("interior_optimum", theory)
+    return interior_optimum(points.levels, points.matrix(), margin)
+
+
+def _check_theory(rule: str, theory: float) -> None:
+    if theory != 0.0:
+        raise ParameterError(f"theory must be 0 for rule {rule!r}; got {theory!r}")
+
+
+def local_slope(points: Points) -> list[CurvePoint]:
+    """Log-log slope between neighbouring levels, at their geometric mean."""
+    from nwsim.inference import local_slopes
+
+    found = []
+    for low in range(points.levels.size - 1):
+        pair = slice(low, low + 2)
+        levels, estimates = points.levels[pair], points.estimates[pair]
+        middle = math.sqrt(levels[0] * levels[1])
+        if (estimates > 0).all():
+            slope = local_slopes(levels, estimates, points.mcse[pair])[0]
+            found.append(CurvePoint(middle, slope.slope, slope.slope_se))
+        else:
+            found.append(CurvePoint(middle, math.nan, math.nan))
+    return found
+
+
+def tail_slope(points: Points) -> list[CurvePoint]:
+    """One log-log slope over all the levels given."""
+    from nwsim.inference import fit_rate
+
+    if not points.has_slope:
+        return [CurvePoint(math.nan, math.nan, math.nan)]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", PrecisionWarning)
+        fit = fit_rate(points.levels, points.estimates, points.mcse)
+    return [CurvePoint(math.nan, fit.slope, fit.slope_se)]
+
+
+def steps(points: Points) -> Sequence[CurvePoint]:
+    """Differences of neighbouring means over the first mean, at the upper level."""
+    from nwsim.inference import never_rises
+
+    trend = never_rises(points.matrix(), 0.0)
+    return [
+        CurvePoint(x, step, mcse)
+        for x, step, mcse in zip(points.levels[1:], trend.steps, trend.mcse, strict=True)
+    ]
+
+
+def departure(points: Points) -> Sequence[CurvePoint]:
+    """Departures of the means from their straight line, in units of the measure."""
+    from nwsim.inference import straight_line
+
+    fit = straight_line(points.levels, points.matrix(), 1.0)
+    return [
+        CurvePoint(x, value, mcse)
+        for x, value, mcse in zip(points.levels, fit.departures, fit.departures_mcse, strict=True)
+    ]
+
+
+def lack_of_fit(points: Points) -> Sequence[CurvePoint]:
+    """Return the p value of the lack-of-fit test of a straight line; it has no standard error."""
+    from nwsim.inference import straight_line
+
+    fit = straight_line(points.levels, points.matrix(), 1.0)
+    return [CurvePoint(math.nan, fit.p_value, math.nan)]
+
+
+def best_level(points: Points) -> Sequence[CurvePoint]:
+    """Return the level of the least mean with its bootstrap standard error and interval."""
+    from nwsim.inference import best_level as search
+
+    best = search(points.levels, points.matrix(), points.rng())
+    return [CurvePoint(math.nan, best.level, best.mcse, best.ci_low, best.ci_high)]
+
+
+def best_share(points: Points) -> Sequence[CurvePoint]:
+    """Return the share of bootstrap resamples in which a level has the least mean."""
+    from nwsim.inference import best_level as search
+
+    best = search(points.levels, points.matrix(), points.rng())
+    return [
+        CurvePoint(x, share, math.nan) for x, share in zip(points.levels, best.shares, strict=True)
+    ]
