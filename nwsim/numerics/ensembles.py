@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from numba.core import types
 
 from nwsim.numerics._compile import (
     INDICES,
@@ -15,15 +16,9 @@ from nwsim.numerics._compile import (
     VECTOR,
     compiled,
 )
-from nwsim.numerics.tiles import (
-    GAUSSIAN,
-    TILE,
-    inner,
-    kernel_values,
-    scale,
-    squared_inner,
-    total,
-)
+from nwsim.numerics.tiles import GAUSSIAN, TILE, kernel_values, squared_inner
+
+TRIPLE = types.UniTuple(types.float64, 3)
 
 
 @compiled(NOTHING(VECTOR, REAL, REAL, OUT_VECTOR))
@@ -41,6 +36,21 @@ def least(v):  # type: ignore[no-untyped-def]
     for i in range(v.shape[0]):
         found = min(found, v[i])
     return found
+
+
+@compiled(TRIPLE(OUT_VECTOR, VECTOR, VECTOR, VECTOR))
+def weigh(w, prior, values, noise):  # type: ignore[no-untyped-def]
+    """Multiply ``w`` by ``prior``; return the sums of w, w values and w^2 noise."""
+    mass = 0.0
+    cross = 0.0
+    square = 0.0
+    for i in range(w.shape[0]):
+        weight = w[i] * prior[i]
+        w[i] = weight
+        mass += weight
+        cross += weight * values[i]
+        square += weight * weight * noise[i]
+    return mass, cross, square
 
 
 @compiled(NOTHING(VECTOR, REAL, OUT_VECTOR))
@@ -88,14 +98,13 @@ def ensemble_sums(  # type: ignore[no-untyped-def]
     mean, own_noise : (m, H) and noise_of_mean : (m,) zeros, filled here
     """
     n = Z.shape[1]
-    n_heads = rows.shape[0] - 1
     one = np.ones(1)
-    weights = np.empty((n_heads, n))
     v = np.empty(n)
-    share = np.empty(n_heads)
-    combined = np.empty(TILE)
+    w = np.empty(n)
+    together = np.empty(n)
     for j in range(Q.shape[0]):
-        for h in range(n_heads):
+        together[:] = 0.0
+        for h in range(rows.shape[0] - 1):
             per_h = 1.0 / bandwidth[h]
             nearest = np.inf
             for start in range(0, n, TILE):
@@ -111,19 +120,13 @@ def ensemble_sums(  # type: ignore[no-untyped-def]
             square = 0.0
             for start in range(0, n, TILE):
                 stop = min(start + TILE, n)
-                w = weights[h, start:stop]
-                kernel_values(family, 0, 0, one, v[start:stop], shift, stop - start, w)
-                scale(w, prior[start:stop])
-                mass += total(w)
-                cross += inner(w, values[start:stop])
-                square += squared_inner(w, noise[start:stop])
+                part = w[start:stop]
+                kernel_values(family, 0, 0, one, v[start:stop], shift, stop - start, part)
+                sums = weigh(part, prior[start:stop], values[start:stop], noise[start:stop])
+                mass += sums[0]
+                cross += sums[1]
+                square += sums[2]
             mean[j, h] = cross / mass
             own_noise[j, h] = square / mass / mass
-            share[h] = head_weights[h] / mass
-        for start in range(0, n, TILE):
-            stop = min(start + TILE, n)
-            together = combined[: stop - start]
-            together[:] = 0.0
-            for h in range(n_heads):
-                add_multiple(weights[h, start:stop], share[h], together)
-            noise_of_mean[j] += squared_inner(together, noise[start:stop])
+            add_multiple(w, head_weights[h] / mass, together)
+        noise_of_mean[j] = squared_inner(together, noise)

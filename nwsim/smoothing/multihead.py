@@ -155,7 +155,7 @@ class MultiHeadNadarayaWatson(RegressorMixin, BaseEstimator):
                     f"engine {self.engine!r} cannot serve many heads; use one of {_ENGINE}"
                 )
         self.n_heads_ = len(projections)
-        self.bandwidth_ = self._bandwidths()
+        self.bandwidth_ = self._bandwidths(self.bandwidth)
         self.head_weights_ = check_head_weights(self.head_weights, self.n_heads_)
         prior = prior_weights(sample_weight, inputs)
         self._y = check_size("y", np.array(targets, dtype=np.float64))
@@ -166,16 +166,16 @@ class MultiHeadNadarayaWatson(RegressorMixin, BaseEstimator):
         )
         return self
 
-    def _bandwidths(self) -> FloatArray:
+    def _bandwidths(self, bandwidth: Any) -> FloatArray:
         accepted = f"a positive number or {self.n_heads_} positive numbers, one a head"
         try:
-            h = np.asarray(self.bandwidth, dtype=np.float64)
+            h = np.asarray(bandwidth, dtype=np.float64)
         except (TypeError, ValueError, OverflowError):
             h = np.array(np.nan)
         right_shape = h.ndim == 0 or h.shape == (self.n_heads_,)
-        wrong = isinstance(self.bandwidth, (bool, np.bool_, str)) or not right_shape
+        wrong = isinstance(bandwidth, (bool, np.bool_, str)) or not right_shape
         if wrong or not np.all(np.isfinite(h) & (h > 0.0)):
-            raise ParameterError(f"bandwidth must be {accepted}; got {self.bandwidth!r}")
+            raise ParameterError(f"bandwidth must be {accepted}; got {bandwidth!r}")
         return np.array(np.broadcast_to(h, self.n_heads_))
 
     def predict(self, X_query: ArrayLike) -> FloatArray:
@@ -221,7 +221,11 @@ class MultiHeadNadarayaWatson(RegressorMixin, BaseEstimator):
         return moments.mean, moments.noise_covariance, int(moments.empty.sum())
 
     def ensemble_moments(
-        self, X_query: ArrayLike, values: ArrayLike, noise_variance: float | ArrayLike
+        self,
+        X_query: ArrayLike,
+        values: ArrayLike,
+        noise_variance: float | ArrayLike,
+        bandwidth: float | ArrayLike | None = None,
     ) -> EnsembleMoments:
         r"""Return the heads' moments and the noise of the ensemble, cheap for many heads.
 
@@ -230,6 +234,8 @@ class MultiHeadNadarayaWatson(RegressorMixin, BaseEstimator):
         X_query : array_like, (m, d)
         values : array_like, (n,)
         noise_variance : float or array_like (n,)
+        bandwidth : float or array_like (H,), optional
+            In place of the one fitted with, such as on a path.
 
         Returns
         -------
@@ -239,8 +245,8 @@ class MultiHeadNadarayaWatson(RegressorMixin, BaseEstimator):
         Raises
         ------
         ParameterError
-            For a kernel other than "gaussian" and "laplace": windows of those are never
-            empty.
+            For a kernel other than "gaussian" and "laplace", whose windows are never empty,
+            and for an array or a bandwidth outside its accepted values.
 
         Notes
         -----
@@ -270,7 +276,7 @@ class MultiHeadNadarayaWatson(RegressorMixin, BaseEstimator):
             np.ascontiguousarray(np.concatenate([one.layout.X for one in self._heads])[:, used]),
             np.ascontiguousarray(np.concatenate([Q @ P for P in self._projections], axis=1)),
             np.concatenate([[0], np.cumsum(dims)]).astype(np.int64),
-            self.bandwidth_,
+            self.bandwidth_ if bandwidth is None else self._bandwidths(bandwidth),
             FAMILIES[kernel.family],
             prior[used],
             np.ascontiguousarray(smoothed[used]),

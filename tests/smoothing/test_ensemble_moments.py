@@ -34,6 +34,15 @@ def test_same_numbers_as_from_the_covariance_of_the_heads(kernel, h):
     np.testing.assert_allclose(found.noise, np.einsum("mkl,k,l->m", covariance, a, a), rtol=1e-10)
 
 
+def test_another_bandwidth_is_that_of_another_fit():
+    model, Q, y, s2 = _model(h=0.4)
+    for h in (0.9, [0.3, 0.5, 1.1]):
+        again = _model(h=h)[0].ensemble_moments(Q, y, s2)
+        for ours, theirs in zip(model.ensemble_moments(Q, y, s2, h), again, strict=True):
+            np.testing.assert_array_equal(ours, theirs)
+    assert np.all(model.bandwidth_ == 0.4)
+
+
 def test_bad_input_is_named():
     model, Q, y, _ = _model("epanechnikov")
     with pytest.raises(ParameterError, match="kernel must be 'gaussian' or 'laplace'"):
@@ -43,5 +52,7 @@ def test_bad_input_is_named():
     model = _model()[0]
     with pytest.raises(ParameterError, match="values must be one column"):
         model.ensemble_moments(Q, np.column_stack([y, y]), 1.0)
+    with pytest.raises(ParameterError, match="bandwidth must be a positive number or 3"):
+        model.ensemble_moments(Q, y, 1.0, bandwidth=[1.0, 2.0])
     with pytest.raises(ParameterError, match="noise_variance"):
         model.ensemble_moments(Q, y, np.ones(3))
