@@ -59,8 +59,8 @@ class LineFit:
     ----------
     verdict : Verdict
         Its estimate is the share of the variation along x that the line leaves (0 for a
-        line; noise-corrected, so it may be negative), its theory 0, its interval the
-        two-sided 95% t interval.
+        line; noise-corrected, so it may be negative), its theory 0. The two ends of its 95%
+        interval are bounds of their own kind, see `straight_line`.
     slope, slope_se : float
         Slope of the least-squares line and its standard error, in units of value per x.
     intercept : float
@@ -185,9 +185,12 @@ def straight_line(x: ArrayLike, values: ArrayLike, margin: float) -> LineFit:
     Monte Carlo variance of the means, and with few replicates noise would pass for curvature;
     with A the projection off the line (or off the mean),
     :math:`|A\bar v|^2 - \mathrm{tr}(A \hat C A)/R` is unbiased. The share is the ratio of the
-    two, and its standard error the jackknife over replicates. For a true line D is a
-    degenerate U-statistic and that error up to sqrt(2) too large, which errs toward
-    "inconclusive".
+    two, its standard error the jackknife over replicates, its lower bound a t bound.
+
+    The upper bound is the square of a t bound for the root, the plain ratio of lengths: where
+    the share is small, its own standard error shrinks with it, and a bound from that would be
+    too low (8% of false support instead of 5% in trials with 30 replicates). A length is
+    nearly normal and, plugged in, never too short on average.
 
     Lack of fit is Hotelling's T^2 of the k - 2 contrasts orthogonal to 1 and x, which under
     normality has the law of :math:`q (R-1)/(R-q) F_{q,\,R-q}` with q = k - 2.
@@ -228,16 +231,22 @@ def straight_line(x: ArrayLike, values: ArrayLike, margin: float) -> LineFit:
     if total > 0 and (total_without > 0).all():
         share = left / total
         se = jackknife_se(left_without / total_without)
-    reach = t_quantile(n_sim, LEVEL)
+    low = share - t_quantile(n_sim, LEVEL) * se
+    root, root_se = _root_share(residuals, centred)
+    high = (root + t_quantile(n_sim, LEVEL) * root_se) ** 2
+    slope_reach = t_quantile(n_sim, LEVEL) * slope_se
     word = INCONCLUSIVE
     if p_variation < LEVEL and math.isfinite(se):
-        curved = share - reach * se > margin and p_value < LEVEL
-        if curved or slope - reach * slope_se > 0:
+        if (low > margin and p_value < LEVEL) or slope - slope_reach > 0:
             word = REFUTED
-        elif share + reach * se <= margin and slope + reach * slope_se < 0:
+        elif high <= margin and slope + slope_reach < 0:
             word = SUPPORTED
+    reach = t_quantile(n_sim, LEVEL / 2)
+    verdict = Verdict(
+        share, se, 0.0, margin, share - reach * se, (root + reach * root_se) ** 2, word
+    )
     return LineFit(
-        verdict=t_verdict(share, se, margin, n_sim, word),
+        verdict=verdict,
         slope=slope,
         slope_se=slope_se,
         intercept=float(rows.mean()) - slope * float(levels.mean()),
@@ -293,7 +302,7 @@ def t_quantile(n_sim: int, tail: float) -> float:
 
 def t_verdict(estimate: float, mcse: float, margin: float, n_sim: int, word: str) -> Verdict:
     """Return the record of a decision against 0, with a two-sided 95% t interval."""
-    reach = t_quantile(n_sim, 0.025) * mcse
+    reach = t_quantile(n_sim, LEVEL / 2) * mcse
     low, high = float(estimate - reach), float(estimate + reach)
     return Verdict(float(estimate), float(mcse), 0.0, margin, low, high, word)
 
@@ -313,6 +322,19 @@ def _corrected_square(rows: FloatArray) -> tuple[float, FloatArray]:
     others = own.sum() - own * n_sim / (n_sim - 1)
     shifted = np.square(centre - deviations / (n_sim - 1)).sum(axis=1)
     return whole, shifted - others / ((n_sim - 1) * (n_sim - 2))
+
+
+def _root_share(residuals: FloatArray, centred: FloatArray) -> tuple[float, float]:
+    """Ratio of the lengths of two mean rows (R, k), and its delta-method standard error."""
+    left, total = residuals.mean(axis=0), centred.mean(axis=0)
+    length, whole = (math.sqrt(float(np.square(row).sum())) for row in (left, total))
+    if whole == 0:
+        return math.nan, math.nan
+    # Per replicate the change along either mean; without direction there is nothing to change.
+    along = np.einsum("rk,k->r", residuals, left / length if length else left)
+    across = np.einsum("rk,k->r", centred, total / whole)
+    root = length / whole
+    return root, mean_mcse((along - root * across) / whole)
 
 
 def _hotelling(contrasts: FloatArray) -> float:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nwsim.exceptions import ParameterError
-from nwsim.inference import combine, equivalence, fit_rate
+from nwsim.inference import combine, equivalence, fit_rate, not_above
 
 N_DRAWS = 20_000
 # Four standard errors of a proportion of 0.05: two-sided false alarm 6e-5.
@@ -138,3 +138,64 @@ def test_records_and_iterators_combine():
 def test_bad_input_is_named(call, name):
     with pytest.raises(ParameterError, match=name):
         call()
+
+
+# One side
+
+
+@pytest.mark.parametrize(
+    ("estimate", "se", "verdict"),
+    [
+        (0.0, 0.0, "supported"),
+        (-9.0, 1.0, "supported"),
+        (0.0, 0.6, "supported"),
+        (0.0, 0.61, "inconclusive"),
+        (1.0, 0.0, "supported"),
+        (1.5, 0.3, "refuted"),
+        (1.5, 0.31, "inconclusive"),
+        (0.9, 0.1, "inconclusive"),
+        (math.nan, 0.1, "inconclusive"),
+        (0.0, math.nan, "inconclusive"),
+        (-math.inf, 0.1, "inconclusive"),
+    ],
+)
+def test_not_above(estimate, se, verdict):
+    assert not_above(estimate, se, theory=-2.0, margin=3.0).verdict == verdict
+
+
+def test_not_above_carries_what_it_rests_on():
+    found = not_above(0.5, 0.1, 0.4, 0.0)
+    assert (found.estimate, found.mcse, found.theory, found.margin) == (0.5, 0.1, 0.4, 0.0)
+    assert (found.ci_low, found.ci_high) == pytest.approx((0.5 - 0.1959964, 0.5 + 0.1959964))
+    assert math.isnan(not_above(0.5, math.nan, 0.4, 0.0).ci_high)
+
+
+@pytest.mark.parametrize("truth", [-1.0, 0.5, 0.9, 1.0, 1.1, 3.0])
+def test_error_rates_of_one_side(truth):
+    # At the limit, 1, either word has a chance of 5%; on its wrong side, less.
+    draws = np.random.default_rng(1).normal(truth, 0.5, size=N_DRAWS)
+    words = [not_above(draw, 0.5, 0.0, 1.0).verdict for draw in draws]
+    if truth <= 1.0:
+        assert words.count("refuted") / N_DRAWS <= 0.05 + SLACK
+    if truth >= 1.0:
+        assert words.count("supported") / N_DRAWS <= 0.05 + SLACK
+    if truth == 1.0:
+        assert words.count("refuted") / N_DRAWS >= 0.05 - SLACK
+    if truth == -1.0:
+        assert words.count("supported") / N_DRAWS > 0.98
+    if truth == 3.0:
+        assert words.count("refuted") / N_DRAWS > 0.98
+
+
+@pytest.mark.parametrize(
+    ("arguments", "name"),
+    [
+        ((0.0, 1.0, math.nan, 1.0), "theory"),
+        ((0.0, 1.0, 0.0, -0.1), "margin"),
+        ((0.0, -1.0, 0.0, 1.0), "se"),
+        (("x", 1.0, 0.0, 1.0), "estimate"),
+    ],
+)
+def test_not_above_refuses_by_name(arguments, name):
+    with pytest.raises(ParameterError, match=name):
+        not_above(*arguments)
