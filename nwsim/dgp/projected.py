@@ -106,7 +106,7 @@ def projected_mean(
 
 def _as_waves(function: RegressionFunction) -> _Waves:
     """Return a function as waves in all its variables."""
-    if isinstance(function, WaveSum) and function.shape is SINUSOID:
+    if isinstance(function, WaveSum) and function.shape == SINUSOID:
         return _Waves(function.frequencies, function.phases, function.weights, 0.0)
     if isinstance(function, SingleIndexFunction):
         inner = _as_waves(function.inner)

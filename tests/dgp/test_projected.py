@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import pickle
 
 import numpy as np
 import pytest
@@ -107,3 +108,13 @@ def test_names_what_is_wrong(change, named):
     }
     with pytest.raises(ParameterError, match=named):
         projected_mean(**arguments)
+
+
+def test_a_copy_of_a_function_is_the_same_function():
+    rng = np.random.default_rng(6)
+    function = WORLDS["matern"].draw(rng)
+    frame, X = random_frames(1, 3, 1, rng)[0], rng.standard_normal((2, 3))
+    copied = pickle.loads(pickle.dumps(function))
+    np.testing.assert_array_equal(
+        projected_mean(copied, frame, COVARIANCE, X), projected_mean(function, frame, COVARIANCE, X)
+    )
