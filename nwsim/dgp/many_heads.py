@@ -34,7 +34,7 @@ def head_mechanism(
     dim: int,
     path: DiversityPath | None = None,
     *,
-    noise: float = 0.5,
+    noise: float = 1.0,
     alpha: float = 1.5,
 ) -> Mechanism:
     """Return a mechanism in which heads of different diversity are compared.
@@ -53,7 +53,7 @@ def head_mechanism(
         Dimension d of the inputs.
     path : DiversityPath, optional
         Needed by the two index worlds alone.
-    noise : float, default 0.5
+    noise : float, default 1
         Standard deviation of normal noise, > 0.
     alpha : float, default 1.5
         Smoothness of the fields.
@@ -111,11 +111,11 @@ def _world(name: str, dim: int, path: DiversityPath | None, alpha: float) -> Wor
 
 
 def _field(dim: int, amplitude: float = 1.0) -> dict[str, Any]:
-    """Return the options of a field; waves above a hundred radians a length carry nothing."""
+    """Return the options of a field; waves above thirty radians a length carry next to nothing."""
     length = math.sqrt(dim)
     return {
         "length_scale": length,
-        "highest": 100.0 / (2.0 * math.pi * length),
-        "n_features": 128 if dim > 1 else 64,
+        "highest": 30.0 / (2.0 * math.pi * length),
+        "n_features": 256 if dim > 1 else 64,
         "amplitude": amplitude,
     }
