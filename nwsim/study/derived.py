@@ -17,7 +17,7 @@ import numpy as np
 
 from nwsim._files import level_text, setting_text
 from nwsim.exceptions import NwsimError, PrecisionWarning, StudyError
-from nwsim.inference import Estimate, difference, equivalence, ratio
+from nwsim.inference import Estimate, difference, equivalence, precision_gain, ratio
 from nwsim.inference.verdicts import Z95
 from nwsim.seeding import digest
 from nwsim.study.cells import Cell, Series, series_over
@@ -31,6 +31,8 @@ from nwsim.study.statements import Claim, Contrast, Curve, check_statement
 
 Pair: TypeAlias = tuple[Cell, str, Cell, str]
 """Cell and method of a contrast's level, cell and method of its baseline."""
+
+_COMPARE = {"difference": difference, "ratio": ratio, "precision": precision_gain}
 
 _UNDEFINED = CurvePoint(math.nan, math.nan, math.nan)
 
@@ -252,12 +254,18 @@ def _compare(contrast: Contrast, pair: Pair, sample: Sample) -> Estimate:
     other_reps, other_values = sample.column(other, other_method, contrast.measure)
     common = np.intersect1d(reps, other_reps)
     first, second = values[np.isin(reps, common)], other_values[np.isin(other_reps, common)]
-    # A contrast without pairs, or over a baseline of 0, is undefined.
-    if not common.size or (contrast.kind == "ratio" and second.mean() == 0):
+    # A contrast without pairs is undefined, and so is one over a baseline of 0 or of values
+    # that do not vary.
+    undefined = {
+        "difference": lambda: False,
+        "ratio": lambda: second.mean() == 0,
+        "precision": lambda: common.size < 3 or np.ptp(first) == 0,
+    }
+    if not common.size or undefined[contrast.kind]():
         return Estimate(math.nan, math.nan, int(common.size))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", PrecisionWarning)
-        return (difference if contrast.kind == "difference" else ratio)(first, second)
+        return _COMPARE[contrast.kind](first, second)
 
 
 def contrast_pairs(contrast: Contrast, cells: Sequence[Cell]) -> Iterator[Pair]:

@@ -176,8 +176,9 @@ class Contrast:
         A factor of ``shared_streams``, or "method": only these share their random numbers.
     level, baseline : level of the factor
         The contrast is ``level - baseline`` or ``level / baseline``.
-    kind : {"difference", "ratio"}
-        Difference of means, or ratio of means (delta method).
+    kind : {"difference", "ratio", "precision"}
+        Difference of means; ratio of means (delta method); or how many replicates of the
+        baseline are worth one of the level, the ratio of their variances (jackknife).
     where : callable, optional
         Filter on the condition of ``level``, which here holds ``method`` too.
     """
@@ -193,7 +194,9 @@ class Contrast:
     def __post_init__(self) -> None:
         """Check the fields that need no study."""
         check_name("contrast name", self.name)
-        check_choice(f"kind of contrast {self.name!r}", self.kind, ("difference", "ratio"))
+        check_choice(
+            f"kind of contrast {self.name!r}", self.kind, ("difference", "ratio", "precision")
+        )
         check_callable(f"where of contrast {self.name!r}", self.where, optional=True)
         for parameter in ("level", "baseline"):
             plain = plain_level(self.factor, getattr(self, parameter))
