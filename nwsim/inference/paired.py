@@ -14,7 +14,7 @@ import numpy as np
 from nwsim._typing import ArrayLike, FloatArray
 from nwsim._validation import check_array, check_integer
 from nwsim.exceptions import ParameterError
-from nwsim.inference.jackknife import jackknife_se, mean_mcse, warn_single_replicate
+from nwsim.inference.jackknife import jackknife_se, mean_mcse
 from nwsim.inference.records import Estimate
 
 
@@ -50,8 +50,8 @@ def paired_slope(levels: ArrayLike, values: ArrayLike) -> Estimate:
     Returns
     -------
     Estimate
-        Mean over replicates of each one's least-squares slope, with its ``sd / sqrt(R)``; NaN
-        as the error, with a :class:`~nwsim.exceptions.PrecisionWarning`, for one replicate.
+        Mean over replicates of each one's least-squares slope, with its ``sd / sqrt(R)``,
+        which is NaN for one replicate.
 
     Raises
     ------
@@ -60,8 +60,6 @@ def paired_slope(levels: ArrayLike, values: ArrayLike) -> Estimate:
     """
     contrast, rows = _slope_contrast(levels, values)
     slopes = rows @ contrast
-    if len(rows) == 1:
-        warn_single_replicate()
     return Estimate(float(slopes.mean()), mean_mcse(slopes), len(rows))
 
 
@@ -78,7 +76,8 @@ def log_log_slope(levels: ArrayLike, values: ArrayLike) -> Estimate:
     Returns
     -------
     Estimate
-        Ordinary least squares; the standard error is the jackknife over replicates.
+        Ordinary least squares; the standard error is the jackknife over replicates, NaN for
+        one of them.
 
     Raises
     ------
@@ -91,7 +90,6 @@ def log_log_slope(levels: ArrayLike, values: ArrayLike) -> Estimate:
         raise ParameterError("values must have positive means: their logarithm is taken")
     slope = float(np.log(total / n_sim) @ contrast)
     if n_sim == 1:
-        warn_single_replicate()
         return Estimate(slope, math.nan, n_sim)
     others = (total - rows) / (n_sim - 1)
     if (others <= 0.0).any():
