@@ -14,9 +14,10 @@ from typing import NamedTuple
 import numpy as np
 from scipy.stats import qmc
 
-from nwsim._typing import FloatArray
+from nwsim._typing import ArrayLike, FloatArray
 from nwsim._validation import check_integer, check_real
 from nwsim.dgp.designs import Design
+from nwsim.dgp.domains import as_points
 from nwsim.dgp.functions.base import RegressionFunction, World, read_only
 from nwsim.dgp.noise import Noise
 from nwsim.exceptions import ParameterError
@@ -120,6 +121,9 @@ class Mechanism:
         n_designs: int,
         n_queries: int,
         region: Region | None,
+        *,
+        function: RegressionFunction | None = None,
+        queries: ArrayLike | None = None,
     ) -> Replicate:
         """Draw a replicate.
 
@@ -134,6 +138,10 @@ class Mechanism:
             Where the queries lie, stratified as a Latin hypercube (McKay, Beckman &
             Conover 1979). None draws them from the design itself, so that a mean over
             queries has its density as weight.
+        function : RegressionFunction, optional
+            Taken in place of a draw, for an estimand that is about one function.
+        queries : array_like, shape (n_queries, d), optional
+            Taken in place of a draw, for an estimand that is about given points.
 
         Raises
         ------
@@ -142,14 +150,24 @@ class Mechanism:
         """
         check_integer("n_designs", n_designs, minimum=1)
         world_rng, query_rng, noise_rng, *design_rngs = rng.spawn(3 + n_designs)
-        function = self.world.draw(world_rng)
-        queries = self.draw_queries(query_rng, n_queries, region)
+        if function is None:
+            function = self.world.draw(world_rng)
+        elif function.dim != self.world.dim:
+            raise ParameterError(f"function must be of dim {self.world.dim}; got {function.dim}")
+        if queries is None:
+            points = self.draw_queries(query_rng, n_queries, region)
+        else:
+            points = read_only(as_points(queries, self.world.dim, "queries"))
+            if points.shape[0] != n_queries:
+                raise ParameterError(
+                    f"queries must have n_queries = {n_queries} rows; got {points.shape[0]}"
+                )
         seeds = noise_rng.bit_generator.seed_seq.spawn(n_designs)  # type: ignore[attr-defined]
         return Replicate(
             function=function,
             noise=self.noise,
-            queries=queries,
-            truth=read_only(function(queries)),
+            queries=points,
+            truth=read_only(function(points)),
             samples=self.draw_samples(function, design_rngs, n_obs),
             # Keys and not generators: nothing in a replicate can change.
             _noise_keys=tuple((seed.entropy, seed.spawn_key) for seed in seeds),

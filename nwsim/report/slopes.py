@@ -24,6 +24,10 @@ class Tables(Protocol):
         """Estimates by condition, method and measure."""
 
     @property
+    def contrasts(self) -> pd.DataFrame:
+        """Comparisons of pairs."""
+
+    @property
     def curves(self) -> pd.DataFrame:
         """Slopes."""
 

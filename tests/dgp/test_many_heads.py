@@ -69,3 +69,38 @@ def test_names_what_is_wrong(arguments, named):
 def test_noise_must_be_positive():
     with pytest.raises(ParameterError, match="noise"):
         head_mechanism("isotropic", 4, noise=0.0)
+
+
+def test_a_function_and_queries_may_be_given():
+    mechanism = head_mechanism("isotropic", 4)
+    function = mechanism.world.draw(np.random.default_rng(1))
+    queries = np.random.default_rng(2).standard_normal((5, 4))
+    draws = [
+        mechanism.draw(
+            np.random.default_rng(seed), 20, 2, 5, None, function=function, queries=queries
+        )
+        for seed in (3, 4)
+    ]
+    for data in draws:
+        np.testing.assert_array_equal(data.queries, queries)
+        np.testing.assert_array_equal(data.truth, function(queries))
+    assert not np.array_equal(draws[0].samples[0].X, draws[1].samples[0].X)
+    # What is given does not move what is drawn.
+    free = mechanism.draw(np.random.default_rng(3), 20, 2, 5, None)
+    np.testing.assert_array_equal(free.samples[1].X, draws[0].samples[1].X)
+    np.testing.assert_array_equal(
+        free.responses(0) - free.samples[0].f,
+        draws[0].responses(0) - draws[0].samples[0].f,
+    )
+
+
+def test_what_is_given_must_fit():
+    mechanism = head_mechanism("isotropic", 4)
+    other = head_mechanism("isotropic", 3).world.draw(np.random.default_rng(1))
+    rng = np.random.default_rng(1)
+    with pytest.raises(ParameterError, match="function must be of dim 4"):
+        mechanism.draw(rng, 20, 2, 5, None, function=other)
+    with pytest.raises(ParameterError, match="queries must have n_queries = 5"):
+        mechanism.draw(rng, 20, 2, 5, None, queries=np.zeros((4, 4)))
+    with pytest.raises(ParameterError, match="queries"):
+        mechanism.draw(rng, 20, 2, 5, None, queries=np.zeros((5, 3)))

@@ -1,0 +1,239 @@
+"""Rules along paired levels and along two factors, and claims about contrasts."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+from nwsim.exceptions import ParameterError
+from nwsim.inference import Estimate, mean
+from nwsim.seeding import digest
+from nwsim.study import (
+    Claim,
+    ClaimRule,
+    Contrast,
+    Curve,
+    CurvePoint,
+    Grid,
+    Measure,
+    Method,
+    Points,
+    Profile,
+    Study,
+    register_rule,
+)
+from nwsim.study.cells import Cell
+from nwsim.study.derived import derive, judge
+from nwsim.study.rules import CLAIM_RULES
+
+N_SIM = 40
+
+
+@dataclasses.dataclass
+class Planted:
+    """Replicates with a planted mean; levels of one n share their noise."""
+
+    mean: Any
+    spread: float = 0.05
+
+    def column(self, cell: Cell, method: str, measure: str) -> tuple[np.ndarray, np.ndarray]:
+        rng = np.random.default_rng(int(cell.factors["n_obs"]))
+        noise = self.spread * rng.standard_normal(N_SIM)
+        own = 0.1 * np.random.default_rng(int(digest(cell.factors)[:8], 16)).standard_normal(N_SIM)
+        value = self.mean(cell.factors) + (1.0 if method == "more" else 0.0)
+        return np.arange(N_SIM), value * (1.0 + noise + self.spread * own)
+
+    def estimate(self, cell: Cell, method: str, measure: str) -> Estimate:
+        return mean(self.column(cell, method, measure)[1])
+
+
+def cells_of(levels: dict[str, tuple[Any, ...]], methods: tuple[str, ...] = ("m",)) -> list[Cell]:
+    return [
+        Cell(digest(factors), factors, N_SIM, dict.fromkeys(methods, ("mse",)))
+        for factors in Grid(levels).conditions()
+    ]
+
+
+PATH = {"n_obs": (100, 200), "t": tuple(k / 5 for k in range(6))}
+
+
+def along(rule: str, **changes: Any) -> Claim:
+    options = {"theory": 0.0, "margin": 0.01, "rule": rule, "over": "t", **changes}
+    return Claim("C", "a statement", "mse", **options)
+
+
+@pytest.mark.parametrize(
+    ("mean", "never_rises", "straight_line"),
+    [
+        (lambda f: 2.0 - f["t"], "supported", "supported"),
+        (lambda f: 2.0 - (1.0 - (1.0 - f["t"]) ** 3), "supported", "refuted"),
+        (lambda f: 1.0 + f["t"], "refuted", "refuted"),
+        (lambda f: 2.0 - f["t"] + 2.0 * (f["t"] > 0.9), "refuted", "refuted"),
+    ],
+)
+def test_rules_along_a_path_say_what_was_planted(mean, never_rises, straight_line):
+    cells, sample = cells_of(PATH), Planted(mean)
+    for rule, expected in (("never_rises", never_rises), ("straight_line", straight_line)):
+        rows = judge(along(rule), cells, sample, shared=("t",))
+        assert [row["verdict"] for row in rows] == [expected, expected]
+        assert [row["setting"] for row in rows] == ["method=m;n_obs=100", "method=m;n_obs=200"]
+
+
+def test_ends_and_the_optimum_between_them():
+    cells = cells_of(PATH)
+    bowl = Planted(lambda f: 1.0 + 4.0 * (f["t"] - 0.4) ** 2)
+    slope = Planted(lambda f: 1.0 + f["t"])
+    assert {r["verdict"] for r in judge(along("interior_optimum"), cells, bowl)} == {"supported"}
+    assert {r["verdict"] for r in judge(along("interior_optimum"), cells, slope)} == {"refuted"}
+    assert {r["verdict"] for r in judge(along("ends"), cells, slope)} == {"supported"}
+    falling = Planted(lambda f: 2.0 - f["t"])
+    (row, _) = judge(along("ends"), cells, falling)
+    assert row["verdict"] == "refuted"
+    assert row["estimate"] == pytest.approx(math.log(2.0), abs=0.05)
+
+
+def test_curves_of_the_best_level_have_an_interval():
+    cells, sample = cells_of(PATH), Planted(lambda f: 1.0 + 4.0 * (f["t"] - 0.4) ** 2)
+    (row, _) = derive(Curve("best", "mse", "best_level", over="t"), cells, sample, ("t",))
+    assert (row["estimate"], row["ci_low"], row["ci_high"]) == (0.4, 0.4, 0.4)
+    assert math.isnan(row["x"])
+    shares = derive(Curve("share", "mse", "best_share", over="t"), cells, sample, ("t",))
+    assert [row["estimate"] for row in shares[:6]] == [0, 0, 1, 0, 0, 0]
+    steps = derive(Curve("step", "mse", "steps", over="t"), cells, sample, ("t",))
+    assert [row["x"] for row in steps[:5]] == [0.2, 0.4, 0.6, 0.8, 1.0]
+    half = 1.959963984540054 * steps[0]["mcse"]
+    assert steps[0]["ci_high"] == pytest.approx(steps[0]["estimate"] + half)
+
+
+def test_bootstraps_are_the_same_every_time_and_differ_between_settings():
+    cells = cells_of(PATH)
+    seen: list[Points] = []
+
+    def look(points: Points) -> list[CurvePoint]:
+        seen.append(points)
+        return []
+
+    from nwsim.study import CurveRule
+    from nwsim.study.rules import CURVE_RULES
+
+    register_rule(CurveRule("look", look))
+    try:
+        curve = Curve("c", "mse", "look", over="t")
+        derive(curve, cells, Planted(lambda f: 1.0))
+        derive(curve, cells, Planted(lambda f: 1.0))
+    finally:
+        CURVE_RULES.pop("look")
+    first, second, again, _ = [points.rng().random(3).tolist() for points in seen]
+    assert first == again
+    assert first != second
+    assert dict(seen[0].setting) == {"n_obs": 100, "method": "m"}
+
+
+@pytest.fixture
+def two_factors():
+    groups: list[Any] = []
+
+    def judge_both(points: Points, theory: float, margin: float) -> Any:
+        from nwsim.inference import equivalence
+
+        groups.append(list(points.groups()))
+        return equivalence(1.0, 0.0, theory, margin)
+
+    register_rule(ClaimRule("both", judge_both, n_factors=2))
+    yield groups
+    CLAIM_RULES.pop("both")
+
+
+def test_two_factors_come_in_groups_of_pairs(two_factors):
+    cells, sample = cells_of({**PATH, "alpha": (1.0, 2.0)}), Planted(lambda f: 1.0 + f["t"])
+    rows = judge(along("both", theory=1.0, over=("n_obs", "t")), cells, sample, shared=("t",))
+    assert [row["setting"] for row in rows] == ["alpha=1.0;method=m", "alpha=2.0;method=m"]
+    assert [group.level for group in two_factors[0]] == [100.0, 200.0]
+    assert two_factors[0][0].levels.tolist() == list(PATH["t"])
+    assert two_factors[0][0].values.shape == (N_SIM, 6)
+    np.testing.assert_allclose(
+        two_factors[0][0].values.mean(axis=0), 1.0 + np.arange(6) / 5, atol=0.1
+    )
+
+
+def test_one_factor_has_no_groups():
+    points = Points(*[np.ones(2)] * 3, *[np.ones(2, dtype=int)] * 2)
+    with pytest.raises(ParameterError, match="two factors"):
+        next(points.groups())
+
+
+@pytest.mark.parametrize(
+    ("kind", "rule", "theory", "verdict"),
+    [
+        ("ratio", "equivalence", 2.0, "supported"),
+        ("ratio", "equivalence", 1.0, "refuted"),
+        ("difference", "not_above", 1.1, "supported"),
+        ("difference", "not_above", 0.9, "refuted"),
+    ],
+)
+def test_a_claim_may_judge_a_contrast(kind, rule, theory, verdict):
+    cells = cells_of({"n_obs": (100, 200)}, methods=("m", "more"))
+    contrast = Contrast("gap", "mse", "method", "more", "m", kind=kind)
+    claim = Claim("C", "a statement", "gap", theory, 0.05, rule, where=lambda c: c["n_obs"] > 100)
+    (row,) = judge(claim, cells, Planted(lambda f: 1.0), contrasts=(contrast,))
+    assert (row["verdict"], row["quantity"]) == (verdict, "gap")
+    assert row["setting"] == "method=more;n_obs=200"
+
+
+def study(**changes: Any) -> Study:
+    options: dict[str, Any] = {
+        "name": "s",
+        "label": "S",
+        "seed": 1,
+        "factors": (Grid({**PATH, "world": ("a", "b")}),),
+        "draw": lambda condition, rng: None,
+        "methods": (Method("m", lambda condition, data, rng: {"mse": 1.0}),),
+        "measures": (Measure("mse", "error"),),
+        "contrasts": (Contrast("gap", "mse", "t", 1.0, 0.0),),
+        "profiles": {"quick": Profile(1, rule="r")},
+        "shared_streams": ("t",),
+    }
+    return Study(**{**options, **changes})
+
+
+@pytest.mark.parametrize(
+    ("changes", "named"),
+    [
+        ({"claims": (along("never_rises", over="n_obs"),)}, "shared_streams must hold 'n_obs'"),
+        ({"claims": (along("never_rises", over="world"),)}, "numbers as levels"),
+        ({"curves": (Curve("c", "mse", "steps"),)}, "shared_streams must hold 'n_obs'"),
+        (
+            {"claims": (Claim("C", "s", "gap", 0.0, 0.1, "never_rises", over="t"),)},
+            "cannot judge the contrast 'gap'",
+        ),
+        ({"claims": (Claim("C", "s", "nothing", 0.0, 0.1, "equivalence"),)}, "'mse', 'gap'"),
+        ({"contrasts": (Contrast("mse", "mse", "t", 1.0, 0.0),)}, "named like a measure"),
+    ],
+)
+def test_rules_refuse_what_they_cannot_run_along(changes, named):
+    with pytest.raises(ParameterError) as caught:
+        study(**changes)
+    assert named in str(caught.value)
+
+
+def test_two_factor_rules_need_an_independent_and_a_shared_one(two_factors):
+    study(claims=(along("both", over=("n_obs", "t")),))
+    with pytest.raises(ParameterError, match="must not hold 't'"):
+        study(claims=(along("both", over=("t", "n_obs")),))
+    for over in ("t", ("t", "t"), ("a", "b", "c")):
+        with pytest.raises(ParameterError, match="two different factors"):
+            along("both", over=over)
+    with pytest.raises(ParameterError, match="must be a factor"):
+        along("never_rises", over=("n_obs", "t"))
+
+
+def test_only_one_sided_rules_take_a_margin_of_zero():
+    assert Claim("C", "s", "mse", 0.0, 0.0, "not_above").margin == 0.0
+    with pytest.raises(ParameterError, match="margin"):
+        Claim("C", "s", "mse", 0.0, 0.0, "equivalence")
+    with pytest.raises(ParameterError, match="margin"):
+        along("ends", margin=-0.1)
