@@ -444,7 +444,7 @@ STUDY = Study(
             ),
             rule="enough to fill every table",
         ),
-        "standard": Profile(100, rule="standard error of the slopes of W1 below 0.025"),
+        "standard": Profile(80, rule="standard error of the slopes of W1 below 0.025"),
         "full": Profile(1000, rule="the same below 0.008"),
     },
 )
