@@ -197,8 +197,10 @@ def is_constant(condition):
 
 def is_quick(condition):
     """Select a little of everything."""
-    few = condition["n_obs"] == 256 or condition["function"] == "fixed"
-    return is_mixed(condition) or (few and condition["n_heads"] in (1, 4, MOST))
+    if condition["n_obs"] == 256:
+        return condition["heads"] == "orthogonal" or condition["n_heads"] in (1, MOST)
+    fixed = condition["function"] == "fixed" and condition["n_heads"] in (1, 8)
+    return is_mixed(condition) or not is_constant(condition) or fixed
 
 
 def of(kind):
