@@ -144,8 +144,9 @@ def test_the_deciding_step_is_the_one_shown():
     rng = np.random.default_rng(5)
     # The last step is noisy and has the highest upper bound, but the first one refutes.
     values = paired(rng, [1.0, 1.3, 1.2, 1.2], 60)
-    values[:, -1] += rng.normal(size=60)
+    values[:, -1] += 3.0 * stats.zscore(rng.normal(size=60))
     found = never_rises(values, 0.1)
+    assert np.argmax(found.steps + 1.5 * found.mcse) == 2
     assert (found.verdict.verdict, found.position, found.n_refuting) == ("refuted", 0, 1)
     assert found.verdict.estimate == found.steps[0]
 
@@ -289,6 +290,30 @@ def test_the_curve_of_overlap_in_its_angle_is_refuted():
 
 def test_a_rising_line_is_refuted():
     assert shares(straight, 1 + 0.3 * X, 40, n=200)["refuted"] >= 0.95
+
+
+def test_a_hump_without_slope_does_not_fall():
+    # Even a margin that allows any departure needs a slope below 0.
+    values = paired(np.random.default_rng(6), 1 + 0.5 * np.cos(np.pi * (X - 0.5)), 60)
+    found = straight_line(X, values, 2.0)
+    assert found.p_variation < 0.05
+    assert abs(found.slope) < 1.9 * found.slope_se
+    assert found.verdict.verdict == "inconclusive"
+
+
+def test_curvature_must_be_significant_too():
+    # With few replicates the two tests part: a share above a small margin, but no lack of fit.
+    rng = np.random.default_rng(7)
+    means = 1 - 10 * X + 0.1 * np.cos(2 * np.pi * X)
+    parted = 0
+    for _ in range(200):
+        found = straight_line(X, paired(rng, means, 8), 1e-6)
+        share = found.verdict
+        above = share.estimate - stats.t.ppf(0.95, 7) * share.mcse > 1e-6
+        if above and found.p_value >= 0.05:
+            parted += 1
+            assert share.verdict != "refuted"
+    assert parted >= 5
 
 
 def test_what_has_no_test_decides_nothing():
