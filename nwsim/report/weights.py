@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -41,14 +41,6 @@ LABELS = {
 
 FLOOR: dict[str, Any] = {"ls": (0, (1, 1.4)), "lw": 1.0, "zorder": 1.5}
 ONE: dict[str, Any] = {"color": "#444444", "lw": 0.7, "zorder": 1.4}
-
-
-class Compared(Tables, Protocol):
-    """What these builders read: the tables of a study, paired contrasts among them."""
-
-    @property
-    def contrasts(self) -> pd.DataFrame:
-        """Differences and ratios between methods, paired by replicate."""
 
 
 @styled
@@ -164,7 +156,7 @@ def errors(
 
 @styled
 def ratios(
-    results: Compared,
+    results: Tables,
     where: Where = None,
     methods: Sequence[str] | None = None,
     prefix: str = "regret_",
