@@ -169,7 +169,7 @@ def ratios(
 
     Parameters
     ----------
-    results : Compared
+    results : Tables
         Frames of one study.
     where, methods, row, panel, labels
         As in `profiles`.
