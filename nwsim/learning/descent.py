@@ -147,14 +147,14 @@ def descend(
 
     A, scale = together(heads), 1.0
     eye = np.tile(np.eye(A.shape[2]), (A.shape[0], 1, 1))
-    n_iterations = 0
+    n_iterations, stuck = 0, False
     while True:
         Q, _ = upright_qr(A)
         frames = np.ascontiguousarray(apart(Q))
         value, gradient = function(frames)
         norm = float(np.linalg.norm(orthonormal_pullback(Q, eye, together(gradient))))
         converged = norm <= tolerance * abs(value)
-        if converged or n_iterations >= max_iterations:
+        if converged or stuck or n_iterations >= max_iterations:
             return Descent(frames, value, norm, n_iterations, converged)
         # The solver's tolerance is relative to where it starts, so it may have to start again.
         scale = abs(value) or 1.0
@@ -171,8 +171,7 @@ def descend(
             },
         )
         A = found.x.reshape(A.shape)
-        # A search without a step has nowhere to go, and must end all the same.
-        n_iterations += max(1, int(found.nit))
+        n_iterations, stuck = n_iterations + int(found.nit), found.nit == 0
 
 
 def _beside(heads: FloatArray) -> FloatArray:

@@ -99,7 +99,7 @@ def fit_frames(
     fits = []
     for name, start in starts.items():
         h, frames, n_iterations = h0, start, 0
-        for _ in range(1 if span is None else _ROUNDS):
+        for turns_left in reversed(range(1 if span is None else _ROUNDS)):
             found = descend(
                 partial(risk.value_and_gradient, bandwidth=h),
                 frames,
@@ -108,7 +108,8 @@ def fit_frames(
                 max_iterations=max_iterations,
             )
             frames, n_iterations = found.frames, n_iterations + found.n_iterations
-            if span is None:
+            # The last turn is the frames', so that their value is at the bandwidth returned.
+            if span is None or turns_left == 0:
                 break
             better = best_bandwidth(risk, frames, h0, span)
             if abs(math.log(better / h)) < _CLOSE:
@@ -210,7 +211,7 @@ def shaken(frames: ArrayLike, size: float, rng: np.random.Generator) -> FloatArr
 
 
 def distinct_optima(
-    fits: Sequence[FrameFit], value_tol: float = 1e-3, index_tol: float = 0.01
+    fits: Sequence[FrameFit], value_tol: float = 1e-3, index_tol: float = 0.02
 ) -> int:
     """Count the local optima among converged fits.
 
@@ -219,7 +220,7 @@ def distinct_optima(
     fits : sequence of FrameFit
     value_tol : float, default 1e-3
         Fits whose values differ by less than this share of the best count as one…
-    index_tol : float, default 0.01
+    index_tol : float, default 0.02
         …if their head diversity indices differ by less than this too.
 
     Returns
