@@ -141,7 +141,10 @@ def profiles(
             # At d_k = D nothing is left but rounding errors.
             below = below[below["estimate"] > 1e-12].sort_values(x)
             cell.axes.plot(below[x], below["estimate"], color="#444444", ls=(0, (1, 1.4)), lw=1.0)
-        _level_ticks(cell.axes, levels(cell.table, x), "x")
+        at = levels(cell.table, x)
+        # A small budget has the width of a large one: lines are compared within a panel.
+        cell.axes.set_xlim(at[0] / 1.2, at[-1] * 1.2)
+        _level_ticks(cell.axes, at, "x")
     entries: list[layout.Entry] = [layout.INTERVAL]
     if mark:
         entries.append(("least estimate", {"marker": "o", "mfc": "none", "ms": 8.0, "ls": "none"}))
