@@ -266,6 +266,9 @@ class MultiHeadNadarayaWatson(RegressorMixin, BaseEstimator):
             )
         prior = self._heads[0].prior
         used = prior > 0.0
+        Z = self._heads[0].layout.X
+        if self.n_heads_ > 1:
+            Z = np.concatenate([head.layout.X for head in self._heads])
         smoothed = np.ravel(as_values(values, n))
         if smoothed.size != n:
             raise ParameterError(f"values must be one column of {n} numbers; got {smoothed.size}")
@@ -273,7 +276,8 @@ class MultiHeadNadarayaWatson(RegressorMixin, BaseEstimator):
         found = EnsembleMoments(np.zeros((m, n_heads)), np.zeros((m, n_heads)), np.zeros(m))
         dims = [P.shape[1] for P in self._projections]
         ensemble_sums(
-            np.ascontiguousarray(np.concatenate([one.layout.X for one in self._heads])[:, used]),
+            # A copy of the sample is most of the work where queries are few.
+            Z if used.all() else np.ascontiguousarray(Z[:, used]),
             np.ascontiguousarray(np.concatenate([Q @ P for P in self._projections], axis=1)),
             np.concatenate([[0], np.cumsum(dims)]).astype(np.int64),
             self.bandwidth_ if bandwidth is None else self._bandwidths(bandwidth),
