@@ -292,12 +292,13 @@ STUDY = Study(
                 quantity,
                 theory=0.0,
                 margin=STEP_MARGIN,
-                rule="never_rises",
+                rule=rule,
                 over="hdi",
             )
-            for name, quantity, what in (
-                ("H2", "mse", "Integrated mean squared error"),
-                ("H2_covariance", "head_covariance", "The covariance of different heads"),
+            for name, quantity, rule, what in (
+                ("H2", "mse", "never_rises", "Integrated mean squared error"),
+                ("H2_any", "mse", "no_rise_at_all", "Between any two levels, integrated error"),
+                ("H2_covariance", "head_covariance", "never_rises", "Covariance of heads"),
             )
         ),
         Claim(
@@ -367,7 +368,7 @@ STUDY = Study(
             keep=is_quick,
             rule="enough to fill every table",
         ),
-        "standard": Profile(100, rule="standard error of a step of the total below 0.3% of it"),
-        "full": Profile(1000, rule="the same below 0.1%"),
+        "standard": Profile(100, rule="s.e. of H2_ends below 0.025 but for index_shared"),
+        "full": Profile(1000, rule="the same below 0.008"),
     },
 )

@@ -13,7 +13,7 @@ import numpy as np
 from scipy.special import fdtrc, stdtrit
 
 from nwsim._typing import ArrayLike, FloatArray
-from nwsim._validation import check_array, check_real
+from nwsim._validation import check_array, check_choice, check_real
 from nwsim.exceptions import ParameterError
 from nwsim.inference.jackknife import jackknife_se, mean_mcse
 from nwsim.inference.records import Estimate
@@ -34,14 +34,15 @@ class Trend:
         highest, else the one whose upper bound is highest. Its theory is 0; ci_low and
         ci_high are that step's own two-sided 95% t interval, not corrected for its having
         been picked.
-    steps : ndarray, shape (k - 1,)
-        Differences of adjacent level means, as parts of the mean at the first level.
-    mcse : ndarray, shape (k - 1,)
+    steps : ndarray, shape (k - 1,) or (k (k - 1) / 2,)
+        Differences of level means, as parts of the mean at the first level: from each level
+        to the next, or to each later one (first all from level 0, then from level 1, ...).
+    mcse : ndarray, of the same shape
         Their standard errors.
     n_refuting : int
         Steps that rise by more than the margin, family-wise at 5%.
     position : int
-        Index of the step that decides, from level `position` to the next; -1 if none.
+        Index in `steps` of the one that decides; -1 if none.
     """
 
     verdict: Verdict
@@ -83,8 +84,8 @@ class LineFit:
     departures_mcse: FloatArray
 
 
-def never_rises(values: ArrayLike, margin: float) -> Trend:
-    r"""Decide whether level means never rise from one level to the next.
+def never_rises(values: ArrayLike, margin: float, *, between: str = "neighbours") -> Trend:
+    r"""Decide whether level means never rise from one level to another.
 
     Parameters
     ----------
@@ -93,13 +94,16 @@ def never_rises(values: ArrayLike, margin: float) -> Trend:
         rise.
     margin : float
         >= 0: a rise of one step that does not count, as part of the mean at the first level.
+    between : {"neighbours", "all"}
+        Which steps are judged: those between neighbouring levels, or those from any level to
+        any later one, so that a slow rise over many levels counts in full.
 
     Returns
     -------
     Trend
         "supported" iff the one-sided 95% upper bound of every step is at most the margin;
         "refuted" iff the lower bound of some step exceeds it, at 5% family-wise (Bonferroni
-        over the k - 1 steps); else "inconclusive". That is also the word where the scale is
+        over the steps); else "inconclusive". That is also the word where the scale is
         in doubt, the mean at the first level not being above 0 with 95% confidence. NaN where
         it is not above 0 at all, for k < 2 or R < 2.
 
@@ -128,16 +132,21 @@ def never_rises(values: ArrayLike, margin: float) -> Trend:
     """
     rows = check_array("values", values, ndim=2, minimum_rows=0)
     margin = check_real("margin", margin, minimum=0.0)
+    check_choice("between", between, ("neighbours", "all"))
     n_sim, k = rows.shape
-    unknown = np.full(max(k - 1, 0), math.nan)
+    if between == "all":
+        low, high = np.triu_indices(k, 1)
+    else:
+        low, high = np.arange(k - 1), np.arange(1, k)
+    unknown = np.full(low.size, math.nan)
     if n_sim < 2 or k < 2 or not rows[:, 0].mean() > 0:
         return Trend(undecided(0.0, margin), unknown, unknown.copy(), 0, -1)
     first = float(rows[:, 0].mean())
-    changes = np.diff(rows, axis=1)
+    changes = rows[:, high] - rows[:, low]
     steps = changes.mean(axis=0) / first
     mcse = _column_mcse((changes - steps * rows[:, :1]) / first)
     upper = steps + t_quantile(n_sim, LEVEL) * mcse
-    lower = steps - t_quantile(n_sim, LEVEL / (k - 1)) * mcse
+    lower = steps - t_quantile(n_sim, LEVEL / steps.size) * mcse
     n_refuting = int((lower > margin).sum())
     position = int(np.argmax(lower if n_refuting else upper))
     if first <= t_quantile(n_sim, LEVEL) * mean_mcse(rows[:, 0]):

@@ -9,10 +9,15 @@ from typing import Any
 
 import numpy as np
 
-SYMBOLS = {"alpha": "\\alpha", "dim": "d", "n_obs": "n"}
+SYMBOLS = {"alpha": "\\alpha", "dim": "d", "n_obs": "n", "n_heads": "H", "d_k": "d_k"}
 """Factors that have a letter of their own, as in ``results/README.md``."""
 
-AXES = {"n_obs": "number of observations $n$"}
+AXES = {
+    "n_obs": "number of observations $n$",
+    "n_heads": "number of heads $H$",
+    "d_k": "dimension of a head $d_k$",
+    "hdi": "head diversity index",
+}
 METHODS = {"rate": "bandwidth of the theorem", "oracle": "best bandwidth", "loo": "leave-one-out"}
 
 

@@ -48,6 +48,14 @@ def judge_never_rises(points: Points, theory: float, margin: float) -> Verdict:
     return never_rises(points.matrix(), margin).verdict
 
 
+def judge_no_rise_at_all(points: Points, theory: float, margin: float) -> Verdict:
+    """Judge whether no later level is above an earlier one, relative to the first level's mean."""
+    from nwsim.inference import never_rises
+
+    _check_theory("no_rise_at_all", theory)
+    return never_rises(points.matrix(), margin, between="all").verdict
+
+
 def judge_straight_line(points: Points, theory: float, margin: float) -> Verdict:
     """Judge whether the quantity falls in a straight line along the factor."""
     from nwsim.inference import straight_line

@@ -102,7 +102,9 @@ class Points:
         columns = self.columns()
         for level in np.unique(self.levels[:, 0]):
             own = np.flatnonzero(self.levels[:, 0] == level)
-            yield Group(float(level), self.levels[own, 1], _common([columns[i] for i in own.tolist()]))
+            yield Group(
+                float(level), self.levels[own, 1], _common([columns[i] for i in own.tolist()])
+            )
 
     def rng(self) -> np.random.Generator:
         """Return a Generator for a bootstrap: the same for these points in every run."""

@@ -94,6 +94,7 @@ CLAIM_RULES: dict[str, ClaimRule] = {
         ClaimRule("equivalence", judging.judge_equivalence, single=True),
         ClaimRule("not_above", judging.judge_not_above, single=True, one_sided=True),
         ClaimRule("never_rises", judging.judge_never_rises, paired=True),
+        ClaimRule("no_rise_at_all", judging.judge_no_rise_at_all, paired=True),
         ClaimRule("straight_line", judging.judge_straight_line, paired=True),
         ClaimRule("ends", judging.judge_ends, paired=True, one_sided=True),
         ClaimRule("interior_optimum", judging.judge_interior_optimum, paired=True, one_sided=True),

@@ -378,3 +378,47 @@ def test_ends_without_a_logarithm(values):
 def test_refuses_by_name(call, message):
     with pytest.raises(ParameterError, match=message):
         call()
+
+
+def test_a_slow_rise_counts_between_any_two_levels():
+    # Eleven steps up of 0.4% each: none is above a margin of 1%, all together are.
+    rng = np.random.default_rng(11)
+    level = 1.0 + 0.004 * np.arange(12)
+    values = level + 0.02 * rng.standard_normal((60, 1)) + 0.002 * rng.standard_normal((60, 12))
+    assert never_rises(values, 0.01).verdict.verdict == "supported"
+    found = never_rises(values, 0.01, between="all")
+    assert found.verdict.verdict == "refuted"
+    assert found.steps.size == 66
+    assert found.verdict.estimate == pytest.approx(0.044, abs=0.005)
+    assert found.position == 10  # from the first level to the last
+
+
+@given(st.integers(2, 7), st.integers(0, 500))
+def test_steps_between_all_levels_add_up_from_neighbours(k, seed):
+    values = 1.0 + np.random.default_rng(seed).random((8, k))
+    small = never_rises(values, 0.05).steps
+    found = never_rises(values, 0.05, between="all").steps
+    expected = [small[i:j].sum() for i in range(k) for j in range(i + 1, k)]
+    np.testing.assert_allclose(found, expected, atol=1e-12)
+
+
+def test_between_is_checked():
+    with pytest.raises(ParameterError, match="'neighbours', 'all'"):
+        never_rises(np.ones((3, 3)), 0.1, between="some")
+
+
+def test_false_alarms_between_all_levels_of_a_falling_curve_are_rare():
+    # The last step rises by exactly the margin. Support and refutation are each 5% at most;
+    # 400 repetitions put four binomial standard errors at 4.4%.
+    rng = np.random.default_rng(12)
+    mean = np.array([1.0, 0.8, 0.6, 0.55, 0.56])
+    words = []
+    for _ in range(400):
+        noise = 0.05 * rng.standard_normal((40, 1)) + 0.02 * rng.standard_normal((40, 5))
+        words.append(never_rises(mean + noise, 0.01, between="all").verdict.verdict)
+    assert words.count("supported") / 400 <= 0.05 + 0.044
+    assert words.count("refuted") / 400 <= 0.05 + 0.044
+    # The negative control: without that rise it is nearly always supported.
+    calm = np.array([1.0, 0.8, 0.6, 0.55, 0.5])
+    noise = 0.05 * rng.standard_normal((40, 1)) + 0.02 * rng.standard_normal((40, 5))
+    assert never_rises(calm + noise, 0.01, between="all").verdict.verdict == "supported"
