@@ -68,7 +68,7 @@ from nwsim.study import Claim, Contrast, Figure, Grid, Measure, Method, Profile,
 
 N_SCORED, N_QUERIES = 4, 256
 QUERIES_A_DESIGN = 48  # of each training design, drawn for it alone
-SPAN = 6.0  # a fitted bandwidth lies within this factor of that of the rate
+SPAN = 12.0  # a fitted bandwidth lies within this factor of that of the rate
 FLAT = 0.02  # share of the largest curvature below which a direction counts as flat
 CLOSE = 0.01  # share of the best training error within which a start has done as well
 
@@ -331,6 +331,7 @@ STUDY = Study(
     factors=(
         cells(SMALL, (0.5, 2.0, 8.0)),
         cells(SMALL, (0.5,), bandwidth=("fitted",)),
+        cells(SMALL, (8.0,), ("isotropic", "index_shared"), bandwidth=("fitted",)),
         cells(SMALL, (0.5, 8.0), ("isotropic",), n_designs=(24,)),
         *(cells(shape, (0.5,)) for shape in WIDE),
         *(cells(shape, (8.0,), ("isotropic",)) for shape in WIDE),
@@ -432,8 +433,8 @@ STUDY = Study(
     profiles={
         "quick": Profile(2, keep=is_quick, rule="enough to fill every table"),
         "standard": Profile(
-            20, rule="standard error of the overlap below 0.03, a tenth of the usual margin"
+            20, rule="the least that gives verdicts: margins are many standard errors wide"
         ),
-        "full": Profile(200, rule="the same below 0.01"),
+        "full": Profile(200, rule="a third of the standard errors"),
     },
 )

@@ -25,16 +25,19 @@ class Descent(NamedTuple):
     ----------
     frames : (H, d, d_k)
         Orthonormal within each head.
+    scale : float
+        What the function saw is ``scale * frames``; 1 unless it was free.
     value : float
         The function there.
     gradient_norm : float
-        Frobenius norm of the gradient along the frames that were admitted.
+        Norm of the gradient along what was admitted: frames, and log scale within its bounds.
     n_iterations : int
     converged : bool
         Whether that norm is at most ``tolerance`` times the value.
     """
 
     frames: FloatArray
+    scale: float
     value: float
     gradient_norm: float
     n_iterations: int
@@ -87,10 +90,12 @@ def descend(
     start: ArrayLike,
     *,
     orthogonal: bool = False,
+    reach: float = 0.0,
+    scale: float = 1.0,
     tolerance: float = 3e-4,
     max_iterations: int = 200,
 ) -> Descent:
-    """Minimise a function over orthonormal frames from one start.
+    """Minimise a function over orthonormal frames, and their common scale, from one start.
 
     Parameters
     ----------
@@ -101,6 +106,10 @@ def descend(
     orthogonal : bool, default False
         Whether heads stay orthogonal to each other, which needs ``H d_k <= d``. Each head's
         own columns always are.
+    reach : float, default 0
+        >= 0; how far the logarithm of the scale may move from 0, to either side. 0 keeps it.
+    scale : float, default 1
+        Where the scale starts, within its reach.
     tolerance : float, default 3e-4
         Relative to the value, see :class:`Descent`.
     max_iterations : int, default 200
@@ -112,12 +121,14 @@ def descend(
     Raises
     ------
     ParameterError
-        For a start that is not finite or lacks rank, or without room for orthogonal heads.
+        For a start that is not finite or lacks rank, without room for orthogonal heads, or for a
+        scale out of reach.
 
     Notes
     -----
-    L-BFGS over unconstrained A with Q the orthonormal factor of A, see
-    `orthonormal_pullback`. Identical heads with equal weights have equal gradients: a free
+    L-BFGS over unconstrained A with Q the orthonormal factor of A, see `orthonormal_pullback`,
+    and over log s within its bounds; the derivative of F(sQ) in log s is <grad F(sQ), sQ>.
+    Identical heads with equal weights have equal gradients: a free
     descent from there stays there, whatever lies beside.
 
     References
@@ -133,6 +144,10 @@ def descend(
         check_room((d_k,) * n_heads, d)
         check_projections(_beside(heads), name="the columns of start")
 
+    reach = check_real("reach", reach, minimum=0.0)
+    log_scale = math.log(check_real("scale", scale, above=0.0))
+    check_real("the logarithm of scale", abs(log_scale), maximum=reach)
+
     # Orthogonal heads are one frame of H d_k columns.
     def apart(stack: FloatArray) -> FloatArray:
         return np.stack(np.split(stack[0], n_heads, axis=1)) if orthogonal else stack
@@ -140,37 +155,46 @@ def descend(
     def together(stack: FloatArray) -> FloatArray:
         return _beside(stack) if orthogonal else stack
 
-    def along(flat: FloatArray) -> tuple[float, FloatArray]:
-        Q, R = upright_qr(flat.reshape(A.shape))
-        value, gradient = function(apart(Q))
-        return value / scale, orthonormal_pullback(Q, R, together(gradient)).ravel() / scale
+    stack = together(heads)
+    size, n_iterations, stuck = stack.size, 0, False
 
-    A, scale = together(heads), 1.0
-    eye = np.tile(np.eye(A.shape[2]), (A.shape[0], 1, 1))
-    n_iterations, stuck = 0, False
+    def along(place: FloatArray, unit: float) -> tuple[float, FloatArray]:
+        """Return the value and its gradient in A and log s, in a unit."""
+        Q, R = upright_qr(place[:size].reshape(stack.shape))
+        seen = math.exp(place[size]) * apart(Q)
+        value, gradient = function(seen)
+        pulled = orthonormal_pullback(Q, R, together(gradient)) * math.exp(place[size])
+        slope = float(np.sum(gradient * seen)) if reach else 0.0
+        return value / unit, np.append(pulled.ravel(), slope) / unit
+
     while True:
-        Q, _ = upright_qr(A)
-        frames = np.ascontiguousarray(apart(Q))
-        value, gradient = function(frames)
-        norm = float(np.linalg.norm(orthonormal_pullback(Q, eye, together(gradient))))
+        Q, _ = upright_qr(stack)
+        place = np.append(Q.ravel(), log_scale)
+        value, slopes = along(place, 1.0)
+        # At a bound, what points outwards is no way down.
+        if abs(log_scale) >= reach and slopes[-1] * log_scale < 0.0:
+            slopes[-1] = 0.0
+        norm = float(np.linalg.norm(slopes))
         converged = norm <= tolerance * abs(value)
         if converged or stuck or n_iterations >= max_iterations:
-            return Descent(frames, value, norm, n_iterations, converged)
+            frames = np.ascontiguousarray(apart(Q))
+            return Descent(frames, math.exp(log_scale), value, norm, n_iterations, converged)
         # The solver's tolerance is relative to where it starts, so it may have to start again.
-        scale = abs(value) or 1.0
         found = minimize(
             along,
-            Q.ravel(),
+            place,
+            args=(abs(value) or 1.0,),
             jac=True,
             method="L-BFGS-B",
+            bounds=[(None, None)] * size + [(-reach, reach)],
             options={
                 "maxiter": max_iterations - n_iterations,
-                "gtol": 0.5 * tolerance / math.sqrt(A.size),
+                "gtol": 0.5 * tolerance / math.sqrt(size),
                 "ftol": 0.0,
                 "maxcor": 20,
             },
         )
-        A = found.x.reshape(A.shape)
+        stack, log_scale = found.x[:size].reshape(stack.shape), float(found.x[size])
         n_iterations, stuck = n_iterations + int(found.nit), found.nit == 0
 
 

@@ -23,8 +23,6 @@ from nwsim.learning.descent import (
 )
 from nwsim.learning.objective import FrameRisk
 
-_ROUNDS = 4
-_CLOSE = 0.02  # in log h
 _GRID = 9
 
 
@@ -40,7 +38,7 @@ class FrameFit(NamedTuple):
     value : float
         The risk on the designs that they were fitted to.
     gradient_norm : float
-        Frobenius norm of its gradient along the frames that were admitted.
+        Norm of its gradient along what was admitted, see `Descent`.
     n_iterations : int
     converged : bool
         Whether the norm is within the tolerance.
@@ -77,9 +75,8 @@ def fit_frames(
     orthogonal : bool, default False
         Whether heads stay orthogonal to each other, as in `descend`.
     span : float, optional
-        > 1; lets the bandwidth move by up to this factor to either side. Frames and
-        bandwidth are then fitted in turn, until log h moves by less than 0.02, in at most four
-        rounds.
+        > 1; lets the bandwidth move by up to this factor to either side, from the best one
+        for each start.
     tolerance, max_iterations
         As in `descend`.
 
@@ -96,31 +93,32 @@ def fit_frames(
     if not starts:
         raise ParameterError("starts must hold at least one start")
     h0 = check_real("bandwidth", bandwidth, above=0.0)
+    reach = 0.0 if span is None else math.log(check_real("span", span, above=1.0))
     fits = []
     for name, start in starts.items():
-        h, frames, n_iterations = h0, start, 0
-        for turns_left in reversed(range(1 if span is None else _ROUNDS)):
-            found = descend(
-                partial(risk.value_and_gradient, bandwidth=h),
-                frames,
-                orthogonal=orthogonal,
-                tolerance=tolerance,
-                max_iterations=max_iterations,
-            )
-            frames, n_iterations = found.frames, n_iterations + found.n_iterations
-            # The last turn is the frames', so that their value is at the bandwidth returned.
-            if span is None or turns_left == 0:
-                break
-            better = best_bandwidth(risk, frames, h0, span)
-            if abs(math.log(better / h)) < _CLOSE:
-                break
-            h = better
+        # Gaussian heads see P/h: a bandwidth that moves is a common scale of the frames. It
+        # starts from the best one for the start, found on a grid.
+        h = h0 if span is None else best_bandwidth(risk, start, h0, span)
+        found = descend(
+            partial(risk.value_and_gradient, bandwidth=h0),
+            start,
+            orthogonal=orthogonal,
+            reach=reach,
+            scale=h0 / h,
+            tolerance=tolerance,
+            max_iterations=max_iterations,
+        )
         fits.append(
             FrameFit(
-                name, found.frames, h, found.value, found.gradient_norm, n_iterations,
-                found.converged,
+                start=name,
+                frames=found.frames,
+                bandwidth=h0 / found.scale,
+                value=found.value,
+                gradient_norm=found.gradient_norm,
+                n_iterations=found.n_iterations,
+                converged=found.converged,
             )
-        )  # fmt: skip
+        )
     return tuple(fits)
 
 

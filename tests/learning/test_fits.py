@@ -134,9 +134,14 @@ def test_bandwidth_is_fitted_within_its_span():
     around = [risk.value(frames, h * factor) for factor in (0.9, 1.0, 1.1)]
     assert around[1] == min(around)
     assert 0.5 / 1.1 <= best_bandwidth(risk, frames, 0.5, 1.1) <= 0.5 * 1.1
-    fixed, free = (fit_frames(risk, {"one": frames}, 2.0, span=s)[0] for s in (None, 10.0))
+    fixed, free = (fit_frames(risk, {"one": frames}, 2.0, span=s)[0] for s in (None, 40.0))
     assert fixed.bandwidth == 2.0
     assert free.value < 0.8 * fixed.value
+    assert free.converged
+    # Nothing is left to gain by the bandwidth alone, which is inside its span.
+    at = [risk.value(free.frames, free.bandwidth * factor) for factor in (0.98, 1.0, 1.02)]
+    assert at[1] == min(at)
+    assert 0.06 < free.bandwidth < 2.0
     assert free.value == pytest.approx(risk.value(free.frames, free.bandwidth), rel=1e-12)
 
 
@@ -148,6 +153,18 @@ def test_least_overlap_is_reached(n_heads, d, d_k):
     least = minimum_overlap(n_heads, d, d_k)
     assert 1.0 - head_diversity_index(frames) == pytest.approx(least, abs=1e-4)
     assert mean_overlap(frames)[0] == pytest.approx(least, abs=1e-4)
+
+
+def test_a_scale_stops_at_its_bound():
+    def rise(P):  # grows with the scale: as small as admitted
+        return float(np.sum(P**2)), 2.0 * P
+
+    start = random_frames(2, 3, 1, np.random.default_rng(4))
+    found = descend(rise, start, reach=0.5, scale=1.2)
+    assert found.scale == pytest.approx(np.exp(-0.5))
+    assert found.converged
+    assert found.value == pytest.approx(2.0 * np.exp(-1.0))
+    assert descend(rise, start).scale == 1.0
 
 
 def test_mean_overlap_has_its_gradient():
@@ -226,6 +243,10 @@ def test_what_is_refused():
         descend(function, np.repeat(frames[:1], 2, axis=0), orthogonal=True)
     with pytest.raises(ParameterError, match="tolerance"):
         descend(function, frames, tolerance=0.0)
+    with pytest.raises(ParameterError, match="reach"):
+        descend(function, frames, reach=-1.0)
+    with pytest.raises(ParameterError, match="logarithm of scale"):
+        descend(function, frames, reach=0.1, scale=2.0)
     with pytest.raises(ParameterError, match="max_iterations"):
         descend(function, frames, max_iterations=0)
     with pytest.raises(ParameterError, match="span"):
