@@ -53,7 +53,7 @@ def variance(
     ParameterError
         If an option names what the tables do not have, or a factor is left to vary.
     """
-    words = Words(results.manifest, {x: "number of heads $H$", **dict(labels or {})})
+    words = Words(results.manifest, labels or {})
     table = performance(results.performance, [measure], where, [method])
     if not table.empty:
         # Kinds of heads that exist for one number of them are no line.
@@ -121,7 +121,7 @@ def routes(
     ParameterError
         If an option names what the tables do not have, or a factor is left to vary.
     """
-    words = Words(results.manifest, {x: "number of heads $H$", **dict(labels or {})})
+    words = Words(results.manifest, labels or {})
     wanted = [f"{prefix}_{measure}" for prefix in prefixes for measure in measures]
     table = select(results.contrasts, {**dict(where or {}), "contrast": wanted})
     if not table.empty:

@@ -35,7 +35,6 @@ LABELS = {
     "oracle": "oracle weights",
     "signal": "heads differ in signal",
     "bandwidth": "heads differ in bandwidth",
-    "n_heads": "number of heads $H$",
 }
 """Texts for a study of weights, unless an option says otherwise."""
 

@@ -199,7 +199,8 @@ def test_measures_are_called_as_the_study_calls_them() -> None:
     [
         ("alpha", 2.0, {}, "$\\alpha = 2$"),
         ("dim", 1, {}, "$d = 1$"),
-        ("n_heads", 4, {}, "n heads = 4"),
+        ("n_heads", 4, {}, "$H = 4$"),
+        ("n_layers", 4, {}, "n layers = 4"),
         ("hdi", 0.25, {"hdi": "HDI"}, "HDI = 0.25"),
         ("shared", True, {}, "shared = true"),
         ("world", "single_index", {}, "single index"),

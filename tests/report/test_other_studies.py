@@ -119,17 +119,17 @@ def test_parts_and_boundary_and_constants_with_other_factors() -> None:
     )
     assert titles(figure) == ["additive", "single index"] * 2
     assert [axes.get_ylabel() for axes in figure.axes][::2] == ["variance", "head covariance"]
-    assert written(figure.axes[0]) == ["n heads", "2", "4", "8"]
+    assert written(figure.axes[0]) == ["$H$", "2", "4", "8"]
     figure = rates.boundary(results, where, "fixed", line="world", row=None, panel="n_heads")
-    assert titles(figure) == ["n heads = 2", "n heads = 4", "n heads = 8"]
+    assert titles(figure) == ["$H = 2$", "$H = 4$", "$H = 8$"]
     assert written(figure.axes[0]) == ["additive", "single index"]
     figure = rates.constants(
         results, {"n_obs": 64}, "fixed", ["mse"], ["n_heads", "world"], x="hdi", x_log=False
     )
-    assert "n heads = 2, single index" in written(figure.axes[0])
+    assert "$H = 2$, single index" in written(figure.axes[0])
     assert key(figure) == [ESTIMATES]
     figure = rates.saturation(results, where, [("mse", "fixed")], None, line="world", row="n_heads")
-    assert titles(figure) == [f"n heads = {heads}, fixed" for heads in HEADS]
+    assert titles(figure) == [f"$H = {heads}$, fixed" for heads in HEADS]
     assert key(figure) == [ESTIMATES]
 
 
@@ -138,7 +138,7 @@ def test_local_slopes_are_those_along_the_factor_asked_for() -> None:
         heads_study(), {"hdi": 0.5, "world": "additive"}, line="n_heads", panel=None
     )
     assert titles(figure) == ["fixed"]
-    assert written(figure.axes[0]) == ["n heads = 2", "n heads = 4", "n heads = 8"]
+    assert written(figure.axes[0]) == ["$H = 2$", "$H = 4$", "$H = 8$"]
     lines = estimates(figure.axes[0])
     assert len(lines) == 3
     for points in zip(*(np.log(np.asarray(line.get_xdata())) for line in lines), strict=True):
