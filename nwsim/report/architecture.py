@@ -47,8 +47,8 @@ def best_dimension(
 ) -> Figure:
     """Draw the best head dimension against n with rival laws: a row a budget, a column a method.
 
-    Ticks of the vertical axis are the divisors of the budget that were compared. Laws were
-    fitted to the smaller n alone; a vertical line stands where the held-out ones begin.
+    Ticks of the vertical axis are the divisors of the budget that were compared. Laws are
+    drawn as the study fitted them, to the smaller n alone.
 
     Parameters
     ----------
