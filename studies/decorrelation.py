@@ -67,7 +67,7 @@ from nwsim.smoothing import MultiHeadNadarayaWatson
 from nwsim.study import Claim, Contrast, Figure, Grid, Measure, Method, Profile, Study
 
 N_SCORED, N_QUERIES = 4, 256
-QUERIES_A_DESIGN = 48  # of each training design, drawn for it alone
+QUERIES_A_DESIGN = 40  # of each training design, drawn for it alone
 SPAN = 12.0  # a fitted bandwidth lies within this factor of that of the rate
 FLAT = 0.02  # share of the largest curvature below which a direction counts as flat
 CLOSE = 0.01  # share of the best training error within which a start has done as well
