@@ -38,7 +38,7 @@ from sklearn.tree import DecisionTreeRegressor
 
 from nwsim.dgp import Mechanism, head_mechanism, make_noise
 from nwsim.heads import diversity_path, geometric_weights, uniform_weights
-from nwsim.inference import conditional_moments, decompose, decompose_conditional
+from nwsim.inference import decompose, decompose_conditional, design_moments
 from nwsim.smoothing import MultiHeadNadarayaWatson
 from nwsim.study import Claim, Contrast, Curve, Figure, Grid, Measure, Method, Profile, Study
 
@@ -100,17 +100,8 @@ def parts(decomposition, n_empty=0):
 
 def weighted(condition, data, weights):
     """Return the parts on the conditional route, and the moments behind them."""
-    per_design = [
-        conditional_moments(
-            # The fit looks at the inputs alone; the function stands in for the responses.
-            model(condition).fit(sample.X, sample.f),
-            data.queries,
-            sample.f,
-            data.truth,
-            sample.noise_variance,
-        )
-        for sample in data.samples
-    ]
+    fit = model(condition).fit
+    per_design = design_moments(fit, data.samples, data.queries, data.truth)
     decomposition = decompose_conditional(per_design, data.truth, weights)
     return parts(decomposition, sum(found.n_empty for found in per_design)), per_design
 

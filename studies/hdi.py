@@ -36,9 +36,9 @@ from typing import Any
 import numpy as np
 from scipy.optimize import minimize_scalar
 
-from nwsim.dgp import HEAD_WORLDS, head_mechanism, projected_mean
+from nwsim.dgp import HEAD_WORLDS, head_mechanism, projected_errors
 from nwsim.heads import diversity_path, head_diversity_index
-from nwsim.inference import conditional_moments, decompose_conditional
+from nwsim.inference import decompose_conditional, design_moments
 from nwsim.smoothing import MultiHeadNadarayaWatson
 from nwsim.study import Claim, Contrast, Curve, Figure, Grid, Measure, Method, Profile, Study
 
@@ -75,15 +75,10 @@ def fixed_bandwidth(condition):
     return condition["n_obs"] ** (-1.0 / (4.0 + condition["d_k"]))
 
 
-def moments(frames, bandwidth, data, sample):
-    """Return the conditional moments of all heads at the queries."""
-    model = MultiHeadNadarayaWatson(frames, bandwidth).fit(sample.X, sample.f)
-    return conditional_moments(model, data.queries, sample.f, data.truth, sample.noise_variance)
-
-
 def parts(frames, bandwidth, data, samples):
     """Return the decomposition over some designs, and the moments behind it."""
-    per_design = [moments(frames, bandwidth, data, sample) for sample in samples]
+    fit = MultiHeadNadarayaWatson(frames, bandwidth).fit
+    per_design = design_moments(fit, samples, data.queries, data.truth)
     return decompose_conditional(per_design, data.truth), per_design
 
 
@@ -113,8 +108,8 @@ def at_bandwidth(condition, data, bandwidth):
 def floor2(condition, data, frames):
     """Return the integrated squared bias that is left when n goes to infinity and h to 0."""
     covariance = mechanism(condition).design.covariance
-    known = [projected_mean(data.function, P, covariance, data.queries) for P in frames]
-    return float(np.mean((np.mean(known, axis=0) - data.truth) ** 2))
+    errors = projected_errors(data.function, frames, covariance, data.queries)
+    return float(np.mean(errors.mean(axis=1) ** 2))
 
 
 def fixed(condition, data, rng):

@@ -14,7 +14,7 @@ from nwsim.dgp.functions.base import RegressionFunction, World
 from nwsim.dgp.many_heads import HEAD_WORLDS, head_mechanism
 from nwsim.dgp.mechanism import Mechanism, Region, Replicate, Sample
 from nwsim.dgp.noise import Noise, make_noise, noise_names
-from nwsim.dgp.projected import projected_mean
+from nwsim.dgp.projected import projected_errors, projected_mean
 from nwsim.dgp.registry import make_world, register_world, world_names
 
 __all__ = [
@@ -33,6 +33,7 @@ __all__ = [
     "make_noise",
     "make_world",
     "noise_names",
+    "projected_errors",
     "projected_mean",
     "register_world",
     "to_domain",

@@ -6,6 +6,7 @@ No sample size removes the rest, so this is the floor under the bias of a head.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import numpy as np
@@ -102,6 +103,38 @@ def projected_mean(
         values,
     )
     return values + waves.constant
+
+
+def projected_errors(
+    function: RegressionFunction, frames: Iterable[ArrayLike], covariance: ArrayLike, X: ArrayLike
+) -> FloatArray:
+    """Return what each head gets wrong however large the sample: ``E[f | P_k'X] - f``.
+
+    Parameters
+    ----------
+    function : RegressionFunction
+        As for :func:`projected_mean`.
+    frames : iterable of array_like, shape (d, d_k)
+        One frame a head; a stack of shape (H, d, d_k) is one.
+    covariance : array_like, shape (d, d)
+        Covariance of the normal inputs.
+    X : array_like, shape (m, d)
+        Points.
+
+    Returns
+    -------
+    ndarray, shape (m, H)
+        The limit of the heads' bias as n grows and h falls.
+
+    Raises
+    ------
+    ParameterError
+        As `projected_mean`, or if there is no frame.
+    """
+    known = [projected_mean(function, frame, covariance, X) for frame in frames]
+    if not known:
+        raise ParameterError("frames must hold at least one frame")
+    return np.stack(known, axis=1) - function(as_points(X, function.dim))[:, np.newaxis]
 
 
 def _as_waves(function: RegressionFunction) -> _Waves:

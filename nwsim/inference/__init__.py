@@ -6,9 +6,11 @@ generator handed in, and estimators are known only by what `LinearSmoother` asks
 
 from nwsim.inference.conditional import (
     ConditionalMoments,
+    InputSample,
     LinearSmoother,
     conditional_moments,
     decompose_conditional,
+    design_moments,
 )
 from nwsim.inference.constants import (
     RateExponents,
@@ -49,6 +51,7 @@ __all__ = [
     "ConditionalMoments",
     "Decomposition",
     "Estimate",
+    "InputSample",
     "LawComparison",
     "LawScore",
     "LineFit",
@@ -67,6 +70,7 @@ __all__ = [
     "conditional_moments",
     "decompose",
     "decompose_conditional",
+    "design_moments",
     "difference",
     "empirical_se",
     "ends",

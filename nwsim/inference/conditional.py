@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -26,6 +26,25 @@ class LinearSmoother(Protocol):
         self, X_query: FloatArray, values: FloatArray, noise_variance: FloatArray
     ) -> tuple[FloatArray, FloatArray, int]:
         """Return the heads' means (m, H, p), noise covariances (m, H, H) and empty windows."""
+        ...
+
+
+class InputSample(Protocol):
+    """A design: inputs X (n, d), the function f (n,) and the noise variance (n,) there."""
+
+    @property
+    def X(self) -> FloatArray:
+        """Inputs, (n, d)."""
+        ...
+
+    @property
+    def f(self) -> FloatArray:
+        """The regression function at the inputs, (n,)."""
+        ...
+
+    @property
+    def noise_variance(self) -> FloatArray:
+        """Variance of the noise at the inputs, (n,)."""
         ...
 
 
@@ -126,6 +145,42 @@ def conditional_moments(
         noise_covariance=noise_covariance,
         n_empty=int(n_empty),
     )
+
+
+def design_moments(
+    fit: Callable[[FloatArray, FloatArray], LinearSmoother],
+    samples: Iterable[InputSample],
+    X_query: ArrayLike,
+    f_query: ArrayLike,
+) -> list[ConditionalMoments]:
+    """Return the conditional moments of one smoother on each of several designs.
+
+    Parameters
+    ----------
+    fit : callable
+        ``fit(X, y)`` returns a fitted smoother. It is called with the regression function in
+        place of responses, as weights that depend on responses have no conditional moments.
+    samples : iterable of InputSample
+        Designs, such as those of a :class:`~nwsim.dgp.Replicate`.
+    X_query, f_query : array_like, shapes (m, d) and (m,)
+        Queries, the same for all designs, and the function there.
+
+    Returns
+    -------
+    list of ConditionalMoments
+        For `decompose_conditional`.
+
+    Raises
+    ------
+    ParameterError
+        As `conditional_moments`.
+    """
+    return [
+        conditional_moments(
+            fit(sample.X, sample.f), X_query, sample.f, f_query, sample.noise_variance
+        )
+        for sample in samples
+    ]
 
 
 def decompose_conditional(

@@ -8,7 +8,7 @@ import pickle
 import numpy as np
 import pytest
 
-from nwsim.dgp import make_world, projected_mean
+from nwsim.dgp import make_world, projected_errors, projected_mean
 from nwsim.exceptions import ParameterError
 from nwsim.heads import random_frames
 
@@ -118,3 +118,16 @@ def test_a_copy_of_a_function_is_the_same_function():
     np.testing.assert_array_equal(
         projected_mean(copied, frame, COVARIANCE, X), projected_mean(function, frame, COVARIANCE, X)
     )
+
+
+def test_errors_of_heads_are_means_less_the_function():
+    rng = np.random.default_rng(8)
+    function = WORLDS["additive"].draw(rng)
+    frames, X = random_frames(3, 3, 1, rng), rng.standard_normal((4, 3))
+    errors = projected_errors(function, frames, COVARIANCE, X)
+    assert errors.shape == (4, 3)
+    for k in range(3):
+        expected = projected_mean(function, frames[k], COVARIANCE, X) - function(X)
+        np.testing.assert_array_equal(errors[:, k], expected)
+    with pytest.raises(ParameterError, match="frames"):
+        projected_errors(function, [], COVARIANCE, X)

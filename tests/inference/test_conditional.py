@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -12,7 +13,15 @@ from nwsim.inference import (
     conditional_moments,
     decompose,
     decompose_conditional,
+    design_moments,
 )
+from nwsim.smoothing import NadarayaWatson
+
+
+class Design(NamedTuple):
+    X: np.ndarray
+    f: np.ndarray
+    noise_variance: np.ndarray
 
 
 @dataclass
@@ -169,3 +178,17 @@ def test_designs_decompose_as_their_stacked_moments():
     assert ours == expected
     with pytest.raises(ParameterError, match="per_design must hold"):
         decompose_conditional([], truth)
+
+
+def test_moments_over_designs_are_those_of_each():
+    rng = np.random.default_rng(9)
+    samples = [Design(*(rng.random((20, 1)), rng.random(20), rng.random(20))) for _ in range(3)]
+    queries, truth = rng.random((4, 1)), rng.random(4)
+    found = design_moments(NadarayaWatson(0.3).fit, samples, queries, truth)
+    for sample, one in zip(samples, found, strict=True):
+        model = NadarayaWatson(0.3).fit(sample.X, sample.f)
+        alone = conditional_moments(model, queries, sample.f, truth, sample.noise_variance)
+        np.testing.assert_array_equal(one.mean, alone.mean)
+        np.testing.assert_array_equal(one.noise_covariance, alone.noise_covariance)
+    with pytest.raises(ParameterError, match="bandwidth"):
+        design_moments(NadarayaWatson("loo").fit, samples, queries, truth)
