@@ -41,7 +41,7 @@ from functools import partial
 
 import numpy as np
 
-from nwsim.dgp import Replicate, head_mechanism, projected_mean
+from nwsim.dgp import Replicate, head_mechanism, projected_errors
 from nwsim.heads import (
     diversity_path,
     head_diversity_index,
@@ -50,7 +50,7 @@ from nwsim.heads import (
     pairwise_angles,
     random_frames,
 )
-from nwsim.inference import conditional_moments, decompose_conditional
+from nwsim.inference import decompose_conditional, design_moments
 from nwsim.learning import (
     FrameFit,
     FrameRisk,
@@ -159,16 +159,8 @@ def best(fits):
 def score(condition, data, frames, bandwidth):
     """Return the measures of frames on the designs that they were not fitted to."""
     scored = data.scored
-    per_design = [
-        conditional_moments(
-            MultiHeadNadarayaWatson(frames, bandwidth).fit(sample.X, sample.f),
-            scored.queries,
-            sample.f,
-            scored.truth,
-            sample.noise_variance,
-        )
-        for sample in scored.samples
-    ]
+    fit = MultiHeadNadarayaWatson(frames, bandwidth).fit
+    per_design = design_moments(fit, scored.samples, scored.queries, scored.truth)
     parts = decompose_conditional(per_design, scored.truth)
     row = {name: getattr(parts, name) for name in PARTS}
     row["overlap"] = 1.0 - head_diversity_index(frames)
@@ -188,10 +180,8 @@ def score(condition, data, frames, bandwidth):
 def floor2(data, frames):
     """Return the integrated squared bias that is left when n grows and h falls."""
     scored = data.scored
-    seen = [
-        projected_mean(scored.function, frame, data.covariance, scored.queries) for frame in frames
-    ]
-    return float(np.mean((np.mean(seen, axis=0) - scored.truth) ** 2))
+    errors = projected_errors(scored.function, frames, data.covariance, scored.queries)
+    return float(np.mean(errors.mean(axis=1) ** 2))
 
 
 def at_optimised(condition, data, rng):
@@ -278,7 +268,7 @@ def halfway(setting):
     return 0.5 * (1.0 - null_mean(**shape_of(setting)) - least(setting))
 
 
-def cells(shape, noise, worlds=None, n_designs=(8,), bandwidth=("rate",)):
+def cells(shape, noise, worlds=None, n_designs=(8,), bandwidth=("rate",), n_obs=128):
     """Return the crossing of worlds and noise for heads of one shape (H, d, d_k)."""
     n_heads, d, d_k = shape
     return Grid(
@@ -287,7 +277,7 @@ def cells(shape, noise, worlds=None, n_designs=(8,), bandwidth=("rate",)):
             "dim": (d,),
             "n_heads": (n_heads,),
             "d_k": (d_k,),
-            "n_obs": (128,),
+            "n_obs": (n_obs,),
             "noise": noise,
             "n_designs": n_designs,
             "bandwidth": bandwidth,
@@ -333,6 +323,7 @@ STUDY = Study(
         cells(SMALL, (0.5,), bandwidth=("fitted",)),
         cells(SMALL, (8.0,), ("isotropic", "index_shared"), bandwidth=("fitted",)),
         cells(SMALL, (0.5, 8.0), ("isotropic",), n_designs=(24,)),
+        cells(SMALL, (0.5, 8.0), ("isotropic",), n_obs=512),
         *(cells(shape, (0.5,)) for shape in WIDE),
         *(cells(shape, (8.0,), ("isotropic",)) for shape in WIDE),
     ),
@@ -378,8 +369,8 @@ STUDY = Study(
     claims=(
         Claim(
             "D1",
-            "Frames that minimise the integrated mean squared error overlap as little as frames "
-            "can: they are mutually orthogonal where there is room.",
+            "Frames that minimise the integrated mean squared error are nearer to the least "
+            "overlap that frames can have, none where there is room, than to random frames.",
             "overlap",
             theory=least,
             margin=halfway,
@@ -387,9 +378,19 @@ STUDY = Study(
             method="optimised",
         ),
         Claim(
+            "D1_strict",
+            "Frames that minimise the integrated mean squared error have the least overlap, to a "
+            "tenth of its distance to that of random frames.",
+            "overlap",
+            theory=least,
+            margin=lambda setting: 0.2 * halfway(setting),
+            rule="not_above",
+            method="optimised",
+        ),
+        Claim(
             "D1_metric",
             "In the metric of the inputs, frames that minimise the integrated mean squared error "
-            "overlap as little as frames can.",
+            "are nearer to the least overlap than to random frames.",
             "overlap_metric",
             theory=least,
             margin=halfway,
@@ -398,7 +399,8 @@ STUDY = Study(
         ),
         Claim(
             "D1_cost",
-            "No frames have an error below that of the best mutually orthogonal ones.",
+            "The best mutually orthogonal frames have an error at most 5% above that of the free "
+            "optimum.",
             "cost_of_best_orthogonal",
             theory=1.0,
             margin=0.05,  # untrained frames differ among themselves by more
@@ -422,7 +424,7 @@ STUDY = Study(
         Figure(
             name,
             f"nwsim.report.overlap:{name}",
-            {"where": {"n_designs": 8, **where}, "labels": LABELS},
+            {"where": {"n_designs": 8, "n_obs": 128, **where}, "labels": LABELS},
         )
         for name, where in (
             ("optimum", {}),

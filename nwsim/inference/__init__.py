@@ -30,6 +30,7 @@ from nwsim.inference.optima import (
     best_level_slope,
     interior_optimum,
 )
+from nwsim.inference.paired import Crossing, crossing, log_log_slope, paired_slope
 from nwsim.inference.performance import (
     difference,
     empirical_se,
@@ -49,6 +50,7 @@ from nwsim.inference.verdicts import Verdict, combine, equivalence, not_above
 __all__ = [
     "BestLevel",
     "ConditionalMoments",
+    "Crossing",
     "Decomposition",
     "Estimate",
     "InputSample",
@@ -68,6 +70,7 @@ __all__ = [
     "best_level_slope",
     "combine",
     "conditional_moments",
+    "crossing",
     "decompose",
     "decompose_conditional",
     "design_moments",
@@ -81,10 +84,12 @@ __all__ = [
     "jackknife",
     "jackknife_se",
     "local_slopes",
+    "log_log_slope",
     "mean",
     "never_rises",
     "not_above",
     "optimal_bandwidth",
+    "paired_slope",
     "performance",
     "performance_measures",
     "precision_gain",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from nwsim.exceptions import ParameterError, PrecisionWarning
@@ -69,6 +69,14 @@ def judge_ends(points: Points, theory: float, margin: float) -> Verdict:
     from nwsim.inference import ends, not_above
 
     found = ends(points.matrix())
+    return not_above(found.estimate, found.mcse, theory, margin)
+
+
+def judge_falls_in_logs(points: Points, theory: float, margin: float) -> Verdict:
+    """Judge whether the mean slope on the log of the level is at most the theory."""
+    from nwsim.inference import not_above, paired_slope
+
+    found = paired_slope(points.levels, points.matrix())
     return not_above(found.estimate, found.mcse, theory, margin)
 
 
@@ -142,6 +150,27 @@ def lack_of_fit(points: Points) -> Sequence[CurvePoint]:
 
     fit = straight_line(points.levels, points.matrix(), 1.0)
     return [CurvePoint(math.nan, fit.p_value, math.nan)]
+
+
+def log_log_slope(points: Points) -> Sequence[CurvePoint]:
+    """Return the log-log slope of the means over all levels, which share replicates."""
+    from nwsim.inference import log_log_slope as fit
+
+    found = fit(points.levels, points.matrix())
+    return [CurvePoint(math.nan, found.estimate, found.mcse)]
+
+
+def crossing(points: Points) -> Sequence[CurvePoint]:
+    """Return the level where means first fall to 0; undefined where that is beyond all levels."""
+    from nwsim.inference import crossing as search
+
+    found = search(points.levels, points.matrix(), points.rng())
+    return [CurvePoint(math.nan, *_known(found.level, found.mcse, found.ci_low, found.ci_high))]
+
+
+def _known(*values: float) -> Iterator[float]:
+    """Yield values, NaN for those beyond all bounds."""
+    yield from (value if math.isfinite(value) else math.nan for value in values)
 
 
 def best_level(points: Points) -> Sequence[CurvePoint]:

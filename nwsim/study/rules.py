@@ -96,6 +96,7 @@ CLAIM_RULES: dict[str, ClaimRule] = {
         ClaimRule("never_rises", judging.judge_never_rises, paired=True),
         ClaimRule("no_rise_at_all", judging.judge_no_rise_at_all, paired=True),
         ClaimRule("straight_line", judging.judge_straight_line, paired=True),
+        ClaimRule("falls_in_logs", judging.judge_falls_in_logs, paired=True, one_sided=True),
         ClaimRule("ends", judging.judge_ends, paired=True, one_sided=True),
         ClaimRule("interior_optimum", judging.judge_interior_optimum, paired=True, one_sided=True),
     )
@@ -108,6 +109,8 @@ CURVE_RULES: dict[str, CurveRule] = {
         CurveRule("steps", judging.steps, paired=True),
         CurveRule("departure", judging.departure, paired=True),
         CurveRule("lack_of_fit", judging.lack_of_fit, paired=True),
+        CurveRule("log_log_slope", judging.log_log_slope, paired=True),
+        CurveRule("crossing", judging.crossing, paired=True),
         CurveRule("best_level", judging.best_level, paired=True),
         CurveRule("best_share", judging.best_share, paired=True),
     )

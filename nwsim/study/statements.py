@@ -64,8 +64,9 @@ class Claim:
         setting: the factors and ``method``, without ``over`` where a rule runs along it.
     rule : str
         A registered name: "rate": slope of log(quantity) on log(over); "equivalence": the
-        quantity itself; "not_above": the same, one-sided; "never_rises", "straight_line",
-        "ends", "interior_optimum": see ``docs/statistics.md``.
+        quantity itself; "not_above": the same, one-sided; "never_rises",
+        "no_rise_at_all", "straight_line", "falls_in_logs", "ends", "interior_optimum": see
+        ``docs/statistics.md``.
     over : str or pair of str, optional
         The factor, or the two, that the rule runs along, with numbers as levels; for "rate" by
         default n_obs. "equivalence" and "not_above" judge every condition; with ``over``
@@ -136,7 +137,7 @@ class Curve:
     rule : str
         A registered name: "local_slope": log-log slope between neighbouring levels;
         "tail_slope": one slope over the ``tail`` largest; "steps", "departure", "lack_of_fit",
-        "best_level", "best_share": see ``docs/statistics.md``.
+        "log_log_slope", "crossing", "best_level", "best_share": see ``docs/statistics.md``.
     over : str or pair of str
         The factor it runs along, or the two, with numbers as levels.
     where : callable, optional

@@ -191,4 +191,4 @@ def test_moments_over_designs_are_those_of_each():
         np.testing.assert_array_equal(one.mean, alone.mean)
         np.testing.assert_array_equal(one.noise_covariance, alone.noise_covariance)
     with pytest.raises(ParameterError, match="bandwidth"):
-        design_moments(NadarayaWatson("loo").fit, samples, queries, truth)
+        design_moments(lambda X, y: TwoHeads(X, bandwidth_uses_y=True), samples, queries, truth)
