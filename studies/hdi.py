@@ -366,7 +366,7 @@ STUDY = Study(
             "covariance",
             f"{PAGES}:along",
             {"where": {**MAIN, "n_obs": MAIN_SIZE}, "method": "fixed", "log": True}
-            | {"measures": ("head_covariance", "variance")},
+            | {"measures": ("head_covariance", "variance"), "ylabel": "part of the error (y²)"},
         ),
         Figure(
             "heads",

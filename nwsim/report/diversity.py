@@ -9,11 +9,12 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
+from nwsim._files import level_text
 from nwsim.exceptions import ParameterError
 from nwsim.report import drawing, layout
 from nwsim.report.frames import Where, absent, levels, performance, select, series
 from nwsim.report.slopes import Tables
-from nwsim.report.style import COMPARED, Look, blank, look_of, styled
+from nwsim.report.style import COMPARED, DOTTED, Look, blank, look_of, styled
 from nwsim.report.words import Words
 
 PART_COLOURS = {"bias2": "#56B4E9", "variance": "#E69F00", "head_covariance": "#CC79A7"}
@@ -21,7 +22,8 @@ PART_COLOURS = {"bias2": "#56B4E9", "variance": "#E69F00", "head_covariance": "#
 
 PER_ROW = 3
 TOTAL = Look("#000000", "o")
-FLOOR: dict[str, Any] = {"color": "#000000", "ls": (0, (1, 1.4)), "lw": 1.0}
+LINES = tuple(look_of(position) for position in range(7))
+FLOOR: dict[str, Any] = {"color": "#000000", "ls": DOTTED, "lw": 1.0}
 
 
 def wrapped(table: pd.DataFrame, panel: str) -> pd.DataFrame:
@@ -163,29 +165,15 @@ def relative(
     ylabel = f"{words.label(measure)} over that at {words.symbol(x)} = {table['baseline'].iloc[0]}"
     figure, cells = _panels(table, words, x, ylabel, log=False)
     known = levels(table, line)
-    ends: list[layout.EndLabel] = []
     for cell in cells:
         cell.axes.axhline(1.0, color="#444444", lw=0.8, zorder=1.2)
         cell.axes.set_title(words.level(panel, cell.table[panel].iloc[0]))
         for condition, rows in series(cell.table, [line], x):
             look = COMPARED[known.index(condition[line]) % len(COMPARED)]
             drawing.draw_line(cell.axes, rows, look, x, log=False, x_log=False)
-    entries: list[layout.Entry] = [
-        (
-            words.level(line, level),
-            {
-                "color": COMPARED[i % len(COMPARED)].color,
-                "marker": COMPARED[i % len(COMPARED)].marker,
-            },
-        )
-        for i, level in enumerate(known)
-    ]
-    layout.finish(
-        figure,
-        cells,
-        ends,
-        [*entries, ("95% interval of pairs", {"marker": "|", "ls": "none", "ms": 9})],
-    )
+    entries = layout.line_entries(COMPARED, [words.level(line, level) for level in known])
+    pairs: layout.Entry = ("95% interval of pairs", {"marker": "|", "ls": "none", "ms": 9})
+    layout.finish(figure, cells, [], [*entries, pairs])
     return figure
 
 
@@ -196,6 +184,7 @@ def along(
     method: str = "fixed",
     measures: Sequence[str] = ("mse", "head_mse"),
     log: bool = False,
+    ylabel: str | None = None,
     panel: str = "world",
     x: str = "hdi",
     labels: Mapping[str, str] | None = None,
@@ -214,6 +203,8 @@ def along(
         What is shown.
     log : bool
         Whether the vertical axis is logarithmic.
+    ylabel : str, optional
+        Name of the vertical axis; default the name of the first measure.
     panel, x : str
         Factors of the panels and of the horizontal axis.
     labels : mapping, optional
@@ -230,7 +221,7 @@ def along(
         return blank(absent(measures, where, [method]))
     _check_fixed(table, [panel, "measure"], x)
     table = wrapped(table, panel)
-    figure, cells = _panels(table, words, x, "y²", log=log)
+    figure, cells = _panels(table, words, x, ylabel or words.measure(measures[0]), log=log)
     for cell in cells:
         cell.axes.set_title(words.level(panel, cell.table[panel].iloc[0]))
         for _, rows in series(cell.table, ["measure"], x):
@@ -238,16 +229,9 @@ def along(
             drawing.draw_line(cell.axes, rows, look, x, log=log, x_log=False)
         if not log:
             cell.axes.set_ylim(0.0, None)
-    layout.finish(figure, cells, [], [*_lines(words, measures), layout.INTERVAL])
+    entries = layout.line_entries(LINES, [words.label(name) for name in measures])
+    layout.finish(figure, cells, [], [*entries, layout.INTERVAL])
     return figure
-
-
-def _lines(words: Words, measures: Sequence[str]) -> list[layout.Entry]:
-    """Return entries of the key for lines of measures."""
-    return [
-        (words.label(name), {"color": look_of(i).color, "marker": look_of(i).marker})
-        for i, name in enumerate(measures)
-    ]
 
 
 @styled
@@ -297,7 +281,8 @@ def steps(
     figure, cells = _panels(table, words, x, "step over the first mean", log=False)
     for cell in cells:
         level = cell.table[panel].iloc[0]
-        cell.axes.axhspan(-margin, margin, color="#EDEDED", lw=0, zorder=0.4)
+        # The claim is about rises alone.
+        cell.axes.axhspan(0.0, margin, color="#EDEDED", lw=0, zorder=0.4)
         cell.axes.axhline(0.0, color="#444444", lw=0.8, zorder=1.2)
         verdict = _verdict(results, claim, {**dict(where or {}), panel: level, "method": method})
         cell.axes.set_title(
@@ -312,7 +297,8 @@ def steps(
                 cell.axes, rows, look_of(position), x, log=False, x_log=False, shift=shift
             )
     band: layout.Entry = (f"margin of claim {claim}", {"color": "#DDDDDD", "lw": 6})
-    layout.finish(figure, cells, [], [*_lines(words, measures), band])
+    entries = layout.line_entries(LINES, [words.label(name) for name in measures])
+    layout.finish(figure, cells, [], [*entries, band])
     return figure
 
 
@@ -325,15 +311,8 @@ def _margin(results: Tables, claim: str) -> float:
 
 def _verdict(results: Tables, claim: str, position: Mapping[str, Any]) -> str:
     """Return the verdict of the one setting of a claim at a position, or an empty text."""
-    pairs = {f"{name}={drawing_level(level)}" for name, level in position.items()}
+    pairs = {f"{name}={level_text(level)}" for name, level in position.items()}
     own = results.claims[results.claims["claim"] == claim]
     fits = [pairs <= set(str(setting).split(";")) for setting in own["setting"]]
     found = own[fits]["verdict"].tolist()
     return str(found[0]) if len(found) == 1 else ""
-
-
-def drawing_level(level: Any) -> str:
-    """Return a level as the column ``setting`` writes it."""
-    from nwsim._files import level_text
-
-    return level_text(level)

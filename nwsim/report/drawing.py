@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
-from nwsim.report.style import Look
+from nwsim.report.style import DOTTED, Look
 
 Z95 = NormalDist().inv_cdf(0.975)
 
@@ -129,7 +129,7 @@ def draw_slope(
 def draw_margin(axes: Axes, said: Mapping[float, tuple[float, float]]) -> None:
     """Draw theory and margin, given by place: across the panel where they are the same."""
     band: dict[str, Any] = {"color": "#EDEDED", "lw": 0, "zorder": 0.4}
-    line: dict[str, Any] = {"color": "#444444", "ls": (0, (1, 1.4)), "lw": 1.0, "zorder": 1.5}
+    line: dict[str, Any] = {"color": "#444444", "ls": DOTTED, "lw": 1.0, "zorder": 1.5}
     theory, margin = np.array(list(said.values())).T
     if len(set(said.values())) == 1:
         axes.axhspan(theory[0] - margin[0], theory[0] + margin[0], **band)

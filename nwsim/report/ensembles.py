@@ -14,10 +14,10 @@ from nwsim.exceptions import ParameterError
 from nwsim.report import drawing, layout
 from nwsim.report.frames import Where, absent, levels, performance, select, series
 from nwsim.report.slopes import Tables
-from nwsim.report.style import COMPARED, blank, new_figure, panels, styled
+from nwsim.report.style import COMPARED, DOTTED, blank, new_figure, panels, styled
 from nwsim.report.words import Words
 
-REFERENCE: dict[str, Any] = {"color": "#444444", "ls": (0, (1, 1.4)), "lw": 1.0}
+REFERENCE: dict[str, Any] = {"color": "#444444", "ls": DOTTED, "lw": 1.0}
 BARS = {"bias2": "#56B4E9", "total_variance": "#E69F00"}
 PAIR = re.compile(r"covariance_(\d+)_(\d+)\Z")
 
@@ -28,6 +28,7 @@ def variance(
     where: Where = None,
     method: str = "conditional",
     measure: str = "total_variance",
+    limit: tuple[str, str] = ("variance", "orthogonal"),
     line: str = "heads",
     panel: str = "n_obs",
     x: str = "n_heads",
@@ -43,6 +44,8 @@ def variance(
         Column to level(s): all factors that the page does not show.
     method, measure : str
         What is shown.
+    limit : tuple of (measure, level of ``line``)
+        What the dotted line shows: the variance of as many uncorrelated heads, V/H.
     line, panel, x : str
         Factors of the lines, of the panels and of the horizontal, logarithmic axis.
     labels : mapping, optional
@@ -73,19 +76,18 @@ def variance(
         height=2.4,
     )
     known = levels(table, line)
+    uncorrelated = performance(results.performance, [limit[0]], where, [method])
+    uncorrelated = select(uncorrelated, {line: limit[1]})
     for cell in cells:
         cell.axes.set_title(words.level(panel, cell.column))
         for condition, rows in series(cell.table, [line], x):
             look = COMPARED[known.index(condition[line]) % len(COMPARED)]
             drawing.draw_line(cell.axes, rows, look, x)
-        first = cell.table.sort_values(x).iloc[0]
-        ends = np.array([cell.table[x].min(), cell.table[x].max()], dtype=float)
-        cell.axes.plot(ends, first["estimate"] * first[x] / ends, **REFERENCE)
-    entries: list[layout.Entry] = [
-        (words.level(line, kind), {"color": COMPARED[i].color, "marker": COMPARED[i].marker})
-        for i, kind in enumerate(known)
-    ]
-    layout.finish(figure, cells, [], [*entries, ("variance of one head over $H$", REFERENCE)])
+        below = select(uncorrelated, {panel: cell.column}).sort_values(x)
+        cell.axes.plot(below[x], below["estimate"], **REFERENCE)
+    entries = layout.line_entries(COMPARED, [words.level(line, kind) for kind in known])
+    entries.append(("variance of as many uncorrelated heads", REFERENCE))
+    layout.finish(figure, cells, [], entries)
     return figure
 
 
@@ -161,10 +163,7 @@ def routes(
             drawing.draw_line(
                 cell.axes, rows, COMPARED[position % len(COMPARED)], x, log=False, shift=shift
             )
-    entries: list[layout.Entry] = [
-        (words.level(line, kind), {"color": COMPARED[i].color, "marker": COMPARED[i].marker})
-        for i, kind in enumerate(known)
-    ]
+    entries = layout.line_entries(COMPARED, [words.level(line, kind) for kind in known])
     layout.finish(figure, cells, [], [*entries, layout.INTERVAL])
     return figure
 

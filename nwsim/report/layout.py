@@ -16,7 +16,7 @@ from matplotlib.lines import Line2D
 from nwsim._typing import FloatArray
 from nwsim.exceptions import ParameterError
 from nwsim.report.drawing import PRINTED, STATED
-from nwsim.report.style import ink, panels
+from nwsim.report.style import DOTTED, Look, ink, panels
 from nwsim.report.ticks import limits_log, sample_size_axis, value_axis
 from nwsim.report.words import Words
 
@@ -25,7 +25,7 @@ LABEL_X = 1.05
 MARGIN = 0.02  # of the page's width, left free beside the key
 
 INTERVAL = ("estimate, 95% Monte Carlo interval", {"marker": "o"})
-LEVEL = ("theory", {"ls": (0, (1, 1.4))})
+LEVEL = ("theory", {"ls": DOTTED})
 
 Entry = tuple[str, dict[str, Any]]
 """A text of the key and the look of the mark that it explains."""
@@ -316,6 +316,15 @@ def inside(placed: FloatArray, gap: float) -> FloatArray:
     ranks[order] = gap * np.arange(len(placed))
     top = 1.0 - gap / 2.0 - ranks.max() + ranks
     return np.minimum(np.maximum(placed, gap / 2.0 + ranks), top)
+
+
+def line_entries(looks: Sequence[Look], texts: Sequence[str], ls: str = "-") -> list[Entry]:
+    """Return an entry of the key for each line of a page, with its text."""
+    own = (looks[position % len(looks)] for position in range(len(texts)))
+    return [
+        (text, {"color": look.color, "marker": look.marker, "ls": ls})
+        for text, look in zip(texts, own, strict=True)
+    ]
 
 
 def handles_of(entries: Sequence[Entry]) -> list[Line2D]:

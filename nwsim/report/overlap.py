@@ -16,11 +16,11 @@ from nwsim.report import layout
 from nwsim.report.drawing import Z95
 from nwsim.report.frames import Where, absent, factor_names, levels, performance, select
 from nwsim.report.slopes import Tables, claimed
-from nwsim.report.style import COMPARED, Look, blank, panels, styled
+from nwsim.report.style import COMPARED, DOTTED, Look, blank, panels, styled
 from nwsim.report.words import Words, number
 
 SIZE = ("dim", "n_heads", "d_k")
-LEAST: dict[str, Any] = {"color": "#444444", "ls": (0, (1, 1.4)), "lw": 1.0, "zorder": 1.5}
+LEAST: dict[str, Any] = {"color": "#444444", "ls": DOTTED, "lw": 1.0, "zorder": 1.5}
 RANDOM: dict[str, Any] = {"color": "#444444", "ls": (0, (5, 2)), "lw": 0.8, "zorder": 1.5}
 BAND: dict[str, Any] = {"color": "#EDEDED", "lw": 0, "zorder": 0.4}
 ZERO: dict[str, Any] = {"color": "#444444", "lw": 0.6, "zorder": 1.5}
@@ -84,7 +84,7 @@ def optimum(
         axes.set_title(f"{_size_text(first)}\n{words.level(panel, first[panel])}")
         _name_places(axes, [words.short(place) for place in places])
     _label_left(cells, words.measure(measure))
-    entries = _entries(looks, [words.level(line, level) for level in looks])
+    entries = layout.line_entries(COMPARED, [words.level(line, level) for level in looks], "none")
     entries += [layout.INTERVAL, ("random frames", RANDOM), ("least possible", LEAST)]
     if not results.claims.empty:
         entries.append((f"margin of {claim}", {"color": "#DDDDDD", "lw": 6}))
@@ -133,7 +133,7 @@ def spectra(
     table = table.assign(angle=[int(name.partition("_")[2]) for name in table["measure"]])
     lines = _order(table, line)
     _check_single(table, [*SIZE, panel, line, "method", "angle"])
-    figure, cells = _panels(table, [*SIZE, panel])
+    figure, cells = _panels(table.sort_values([*SIZE, panel], kind="stable"), [*SIZE, panel])
     for axes, rows in cells:
         places = sorted(rows["angle"].unique().tolist())
         for style, reference in zip((RANDOM, LEAST), references, strict=False):
@@ -149,7 +149,7 @@ def spectra(
         _name_places(axes, [str(place) for place in places], turned=False)
         axes.set_xlabel("principal angle")
     _label_left(cells, "cosine, mean over pairs")
-    entries = _entries(lines, [words.short(level) for level in lines])
+    entries = layout.line_entries(COMPARED, [words.short(level) for level in lines], "none")
     styles = zip(references, (RANDOM, LEAST), strict=False)
     entries.append(layout.INTERVAL)
     entries += [(words.method(reference), style) for reference, style in styles]
@@ -208,7 +208,7 @@ def reasons(
         _name_places(own, [words.short(place) for place in places])
         if j == 0:
             own.set_ylabel(layout.folded(f"optimised less rival ({_unit(words, parts[-1])})", 2.1))
-    entries = _entries(parts, [words.label(part) for part in parts])
+    entries = layout.line_entries(COMPARED, [words.label(part) for part in parts], "none")
     layout.key(figure, [*entries, layout.INTERVAL])
     return figure
 
@@ -288,14 +288,6 @@ def _label_left(cells: Sequence[tuple[Axes, pd.DataFrame]], text: str) -> None:
     for position, (axes, _) in enumerate(cells):
         if position % min(ACROSS, len(cells)) == 0:
             axes.set_ylabel(layout.folded(text, 2.1))
-
-
-def _entries(lines: Sequence[Any], texts: Sequence[str]) -> list[layout.Entry]:
-    looks = (COMPARED[position % len(COMPARED)] for position in range(len(lines)))
-    return [
-        (text, {"color": look.color, "marker": look.marker, "ls": "none"})
-        for text, look in zip(texts, looks, strict=True)
-    ]
 
 
 def _size_text(row: Mapping[str, Any]) -> str:

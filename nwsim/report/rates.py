@@ -18,7 +18,7 @@ from nwsim.report.comparisons import boundary, constants, saturation
 from nwsim.report.drawing import exponent_text
 from nwsim.report.frames import Where, absent, levels, levels_of, performance, select, series
 from nwsim.report.slopes import Tables, check_claims, claimed, slope_note
-from nwsim.report.style import Look, blank, look_of, styled
+from nwsim.report.style import DOTTED, Look, blank, look_of, styled
 from nwsim.report.words import Words
 
 __all__ = ["boundary", "constants", "local_slopes", "parts", "risk", "saturation"]
@@ -278,7 +278,7 @@ def local_slopes(
             text = words.level(line, condition[line])
             said = claimed(results.claims, measure, condition, "rate", names, theory_of)
             if said:
-                axes.axhline(said.theory, color=look.color, ls=(0, (1, 1.4)), lw=1.0, zorder=1.5)
+                axes.axhline(said.theory, color=look.color, ls=DOTTED, lw=1.0, zorder=1.5)
                 end = (axes.get_xlim()[1], said.theory)
                 text = f"{text}: {exponent_text(said.theory)}"
                 theory = True

@@ -71,6 +71,10 @@ def blank(reason: str) -> Figure:
     return figure
 
 
+DOTTED = (0, (1, 1.4))
+"""Dashes of lines that are theory or a reference, not estimates."""
+
+
 class Look(NamedTuple):
     """How one line is drawn."""
 

@@ -20,7 +20,7 @@ from nwsim._typing import FloatArray
 from nwsim.report import drawing, layout
 from nwsim.report.frames import Where, absent, levels_of, performance, select, series
 from nwsim.report.slopes import Tables, claimed
-from nwsim.report.style import Look, blank, look_of, styled
+from nwsim.report.style import DOTTED, Look, blank, look_of, styled
 from nwsim.report.words import Words
 
 LABELS = {
@@ -38,7 +38,7 @@ LABELS = {
 }
 """Texts for a study of weights, unless an option says otherwise."""
 
-FLOOR: dict[str, Any] = {"ls": (0, (1, 1.4)), "lw": 1.0, "zorder": 1.5}
+FLOOR: dict[str, Any] = {"ls": DOTTED, "lw": 1.0, "zorder": 1.5}
 ONE: dict[str, Any] = {"color": "#444444", "lw": 0.7, "zorder": 1.4}
 
 

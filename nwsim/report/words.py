@@ -18,6 +18,11 @@ AXES = {
     "d_k": "dimension of a head $d_k$",
     "hdi": "head diversity index",
 }
+LEVELS = {
+    "index_shared": "index, shared frame",
+    "index_private": "index, private frames",
+    "nongaussian": "heavy tails",
+}
 METHODS = {"rate": "bandwidth of the theorem", "oracle": "best bandwidth", "loo": "leave-one-out"}
 
 
@@ -59,7 +64,7 @@ class Words:
         if factor == "method":
             return self.method(str(level))
         if isinstance(level, str):
-            return self.own.get(level) or plain(level)
+            return self.own.get(level) or LEVELS.get(level) or plain(level)
         text = number(level)
         if factor in SYMBOLS and factor not in self.own:
             return f"${SYMBOLS[factor]} = {text}$"

@@ -69,6 +69,7 @@ def of_many_heads() -> FakeResults:
             factors = {"n_obs": 100, "heads": kind, "n_heads": count}
             variance = 1.0 if kind == "identical" else 0.1 + 0.9 / count
             rows.append(performance_row(factors, "conditional", "total_variance", variance))
+            rows.append(performance_row(factors, "conditional", "variance", 1.0 / count))
             if count == 1:
                 rows.append(performance_row(factors, "conditional", "bias2", 2.0))
             if count == 1 and kind == "identical":
@@ -177,8 +178,8 @@ def test_variance_is_beside_that_of_one_head_over_their_number():
     }
     np.testing.assert_allclose(drawn["o"], [1.0, 1.0, 1.0])
     np.testing.assert_allclose(drawn["s"], [1.0, 0.55, 0.2125])
-    reference = next(line for line in axes.lines if len(line.get_xdata()) == 2)
-    np.testing.assert_allclose(reference.get_ydata(), [1.0, 1.0 / 8])
+    reference = next(line for line in axes.lines if line.get_linestyle() == ":" or line.is_dashed())
+    np.testing.assert_allclose(reference.get_ydata(), [1.0, 1.0 / 2, 1.0 / 8])
 
 
 def test_routes_have_ratio_and_worth_below_each_other():
