@@ -107,7 +107,7 @@ def test_without_claims_there_is_no_margin():
 def test_spectra_have_an_angle_each():
     figure = overlap.spectra(results(), where={"noise": 0.5})
     assert [len(axes.get_xticks()) for axes in figure.axes] == [2, 4, 2]
-    lines = [np.asarray(line.get_ydata()) for line in figure.axes[2].lines]
+    lines = [np.asarray(line.get_ydata()) for line in figure.axes[1].lines]
     np.testing.assert_allclose(lines[0], 0.5 ** (np.arange(1, 5) / 2))  # random, at its places
     np.testing.assert_allclose(figure.axes[1].lines[0].get_xdata(), np.arange(4))
     np.testing.assert_allclose(marks(figure, 1)[0], 1.2 ** (np.arange(1, 5) / 2))

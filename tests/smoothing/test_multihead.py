@@ -164,3 +164,20 @@ def test_bad_input_is_named(arguments, match):
     defaults = {"projections": random_frames(2, 4, 1, rng)}
     with pytest.raises(ParameterError, match=match):
         MultiHeadNadarayaWatson(**{**defaults, **arguments}).fit(X, y)
+
+
+def test_memory_grows_with_pairs_of_heads_and_not_with_queries_times_sample():
+    import tracemalloc
+
+    n_heads, m, n = 6, 400, 20_000
+    rng = np.random.default_rng(3)
+    X, f, Q = rng.normal(size=(n, 4)), rng.normal(size=(n, 1)), rng.normal(size=(m, 4))
+    model = MultiHeadNadarayaWatson(random_frames(n_heads, 4, 1, rng)).fit(X, f[:, 0])
+    tracemalloc.start()
+    try:
+        model.head_moments(Q, f, 1.0)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    # H^2 m + H n numbers, a few copies of each; H m n of them would take 384 MB.
+    assert peak < 6 * 8 * (n_heads**2 * m + n_heads * n)
