@@ -323,7 +323,7 @@ STUDY = Study(
         ),
         Claim(
             "B2_floor",
-            "Heads of independent inputs share noise covariance s^2/n, for large n.",
+            "Heads of independent inputs share noise covariance s^2/n.",
             "shared_noise",
             theory=1.0,
             margin=0.05,

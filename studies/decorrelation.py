@@ -417,6 +417,9 @@ STUDY = Study(
             for rival in ("best_orthogonal", "best_identical", "chosen_apart", "random")
             for part in PARTS
         ),
+        Contrast(
+            "training_cost", "train_mse", "method", "best_orthogonal", "optimised", kind="ratio"
+        ),
         Contrast("more_training", "overlap", "n_designs", 24, 8, where=is_optimised),
         Contrast("fitted_bandwidth", "overlap", "bandwidth", "fitted", "rate", where=is_optimised),
     ),

@@ -22,7 +22,7 @@ Estimands
 Methods of estimation
     Heads smooth on Q_k(t) = cos t U + sin t V_k, whose index is 1 - cos^4 t. ``fixed``:
     Gaussian kernel, h = n^(-1 / (4 + d_k)) at every index. ``oracle``: at every index the h
-    that minimises the error of this function on two designs of its own. ``index``: no
+    that minimises the error of this function on two designs and queries of their own. ``index``: no
     smoothing, the index itself: in the subspace form from frames whose columns are mixed at
     random, as printed from orthonormal frames and from ones twice as long.
 
@@ -76,10 +76,10 @@ def fixed_bandwidth(condition):
     return condition["n_obs"] ** (-1.0 / (4.0 + condition["d_k"]))
 
 
-def parts(frames, bandwidth, data, samples):
-    """Return the decomposition over some designs, and the moments behind it."""
+def parts(frames, bandwidth, data):
+    """Return the decomposition over the designs, and the moments behind it."""
     fit = MultiHeadNadarayaWatson(frames, bandwidth).fit
-    per_design = design_moments(fit, samples, data.queries, data.truth)
+    per_design = design_moments(fit, data.samples, data.queries, data.truth)
     return decompose_conditional(per_design, data.truth), per_design
 
 
@@ -92,7 +92,7 @@ def head_mse(per_design):
 def at_bandwidth(condition, data, bandwidth):
     """Return the measures of the ensemble at a bandwidth."""
     frames = path_of(condition).frames_at(condition["hdi"])
-    d, per_design = parts(frames, bandwidth, data, data.samples)
+    d, per_design = parts(frames, bandwidth, data)
     row = {
         "mse": d.mse,
         "bias2": d.bias2,
@@ -119,15 +119,14 @@ def fixed(condition, data, rng):
 
 
 def oracle(condition, data, rng):
-    """Choose the bandwidth for this function and index on designs of its own."""
-    samples = mechanism(condition).draw_samples(
-        data.function, rng.spawn(N_DESIGNS), condition["n_obs"]
+    """Choose the bandwidth for this function and index on designs and queries of its own."""
+    few = mechanism(condition).draw(
+        rng, condition["n_obs"], N_DESIGNS, N_QUERIES // 2, None, function=data.function
     )
-    few = data.at_queries(slice(N_QUERIES // 2))
     frames = path_of(condition).frames_at(condition["hdi"])
     low, high = np.log(fixed_bandwidth(condition)) + np.log([1 / 4, 8])
     found = minimize_scalar(
-        lambda log_h: parts(frames, np.exp(log_h), few, samples)[0].mse,
+        lambda log_h: parts(frames, np.exp(log_h), few)[0].mse,
         bounds=(low, high),
         method="bounded",
         options={"xatol": 0.1},
@@ -336,6 +335,7 @@ STUDY = Study(
     curves=(
         *(Curve("step", measure, "steps", over="hdi", where=is_smoothing) for measure in PARTS),
         Curve("departure", "mse", "departure", over="hdi", where=is_smoothing),
+        Curve("line_slope", "mse", "line_slope", over="hdi", where=is_smoothing),
         Curve("lack_of_fit", "mse", "lack_of_fit", over="hdi", where=is_smoothing),
     ),
     contrasts=(

@@ -20,8 +20,8 @@ Estimands
 
 Methods of estimation
     ``rate``: h = c n^(-1 / (2 alpha + d)). ``oracle``: the h that minimises the conditional
-    mean squared error for this function on two designs of its own. ``loo``: leave-one-out
-    cross-validation on the noisy responses.
+    mean squared error for this function on two designs and queries of their own. ``loo``:
+    leave-one-out cross-validation on the noisy responses.
 
 Performance measures
     Each replicate holds two designs; for ``rate`` and ``oracle`` the conditional route is
@@ -42,6 +42,7 @@ from nwsim.inference import (
     conditional_moments,
     decompose,
     decompose_conditional,
+    design_moments,
     rate_exponent,
     rate_exponents,
 )
@@ -150,11 +151,8 @@ def parts(decomposition, n_empty):
 
 def conditional_parts(condition, data, bandwidth):
     """Return the parts on the conditional route, and the moments behind them."""
-    per_design = [
-        # The fit looks at the inputs alone; the function stands in for the responses.
-        moments(smoother(condition, bandwidth).fit(sample.X, sample.f), data, sample)
-        for sample in data.samples
-    ]
+    fit = smoother(condition, bandwidth).fit
+    per_design = design_moments(fit, data.samples, data.queries, data.truth)
     decomposition = decompose_conditional(per_design, data.truth)
     return parts(decomposition, sum(m.n_empty for m in per_design)), per_design
 
@@ -192,30 +190,30 @@ def constant_ratios(condition, data, per_design, h, variance):
 
 
 def at_oracle(condition, data, rng):
-    """Choose h for this function on designs of its own, then score it on the replicate's."""
-    chosen_on = mechanism(condition).draw_samples(
-        data.function, rng.spawn(N_DESIGNS), condition["n_obs"]
+    """Choose h for this function on designs and queries of its own, then score it."""
+    n_obs, region = condition["n_obs"], REGIONS[condition["region"]]
+    few = mechanism(condition).draw(
+        rng, n_obs, N_DESIGNS, N_QUERIES // 4, region, function=data.function
     )
-    h, at_edge = oracle_bandwidth(condition, data, chosen_on)
+    h, at_edge = oracle_bandwidth(condition, few)
     row, _ = conditional_parts(condition, data, h)
     return {**row, "bandwidth": h, "n_at_edge": at_edge}
 
 
-def oracle_bandwidth(condition, data, samples):
+def oracle_bandwidth(condition, few):
     """Minimise the conditional mean squared error over h.
 
-    A quarter of the queries decides, and to a tenth in log h: the error is flat about its minimum.
-    Returns h and whether the search stopped at an end of its range.
+    To a tenth in log h: the error is flat about its minimum. Returns h and whether the search
+    stopped at an end of its range.
     """
-    few = data.at_queries(slice(N_QUERIES // 4))
     start = rate_bandwidth(condition)
     low, high = np.log(start / 6.0), np.log(min(6.0 * start, WIDEST))
-    models = [smoother(condition, start).fit(sample.X, sample.f) for sample in samples]
+    models = [smoother(condition, start).fit(sample.X, sample.f) for sample in few.samples]
 
     def risk(log_h):
         per_design = [
             moments(model.at_bandwidth(np.exp(log_h)), few, sample)
-            for model, sample in zip(models, samples, strict=True)
+            for model, sample in zip(models, few.samples, strict=True)
         ]
         return decompose_conditional(per_design, few.truth).mse
 

@@ -378,8 +378,7 @@ STUDY = Study(
                 theory=floor,
                 margin=0.2 * floor,  # below half the distance to the 1/32 of uniform weights
                 rule="equivalence",
-                over="n_heads",
-                where=lambda setting: setting["quality"] == "signal",
+                where=lambda setting: setting["n_heads"] == LARGEST and once(setting),
                 method=name,
             )
             for name, floor in FLOORS.items()
@@ -418,7 +417,7 @@ STUDY = Study(
             keep=lambda condition: (
                 condition["n_obs"] == SHOWN["n_obs"]
                 and condition["spread"] in SHOWN["spread"]
-                and condition["n_heads"] in (2, PROFILED)
+                and condition["n_heads"] in (2, PROFILED, *((LARGEST,) * (not condition["spread"])))
             ),
             rule="enough to fill every table",
         ),

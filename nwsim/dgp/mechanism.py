@@ -146,14 +146,17 @@ class Mechanism:
         Raises
         ------
         ParameterError
-            For a size below 1 or a region without extent.
+            For a size below 1, a region without extent, or a function or queries of another
+            dimension or number.
         """
         check_integer("n_designs", n_designs, minimum=1)
         world_rng, query_rng, noise_rng, *design_rngs = rng.spawn(3 + n_designs)
         if function is None:
             function = self.world.draw(world_rng)
-        elif function.dim != self.world.dim:
-            raise ParameterError(f"function must be of dim {self.world.dim}; got {function.dim}")
+        elif not isinstance(function, RegressionFunction) or function.dim != self.world.dim:
+            raise ParameterError(
+                f"function must be a RegressionFunction of dim {self.world.dim}; got {function!r}"
+            )
         if queries is None:
             points = self.draw_queries(query_rng, n_queries, region)
         else:

@@ -18,6 +18,7 @@ from nwsim.dgp.functions.base import RegressionFunction
 from nwsim.dgp.functions.composite import AdditiveFunction, SingleIndexFunction
 from nwsim.dgp.functions.wave import SINUSOID, TURN, WaveSum
 from nwsim.exceptions import ParameterError
+from nwsim.heads import orthonormal_bases
 from nwsim.numerics.waves import wave_sum
 
 
@@ -85,10 +86,12 @@ def projected_mean(
         raise ParameterError(f"covariance must be symmetric of shape {(dim, dim)}; got {S.shape}")
     if np.linalg.eigvalsh(S)[0] <= 0.0:
         raise ParameterError("covariance must be positive definite")
-    inner = P.T @ S @ P
-    if np.linalg.matrix_rank(P) < P.shape[1]:
-        raise ParameterError("frame must have linearly independent columns")
-    M = S @ P @ np.linalg.solve(inner, P.T)
+    # The answer depends on the range alone, and an orthonormal basis of it loses no digits.
+    try:
+        (basis,) = orthonormal_bases([P])
+    except ParameterError:
+        raise ParameterError("frame must have linearly independent columns") from None
+    M = S @ basis @ np.linalg.solve(basis.T @ S @ basis, basis.T)
     rest = S - M @ S
     spread = np.einsum("kd,de,ke->k", waves.frequencies, rest, waves.frequencies)
     damped = waves.weights * np.exp(-0.5 * TURN**2 * np.maximum(spread, 0.0))
@@ -159,7 +162,8 @@ def _as_waves(function: RegressionFunction) -> _Waves:
             np.concatenate([part.weights for part in parts]),
             math.fsum(part.constant for part in parts) - math.fsum(function.means),
         )
+    world = getattr(getattr(function, "world", None), "name", "none")
     raise ParameterError(
         "function must be a sum of sinusoids, or additive or single-index of such sums; "
-        f"got {type(function).__name__} of world {function.world.name!r}"
+        f"got {type(function).__name__} of world {world!r}"
     )

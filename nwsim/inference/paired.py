@@ -28,7 +28,7 @@ class Crossing:
         The place between the levels, and the standard deviation of its resamples.
     ci_low, ci_high : float
         Percentile 95% interval. Infinite here, or in `level`, means beyond the last level,
-        and then `mcse` is NaN.
+        and then `mcse` is NaN. All three are NaN for one replicate.
     """
 
     level: float
@@ -144,8 +144,8 @@ def crossing(
     return Crossing(
         level=float(_first_zero(at, rows.mean(axis=0)[None])[0]),
         mcse=float(resampled.std()) if known else math.nan,
-        ci_low=float(low),
-        ci_high=float(high),
+        ci_low=float(low) if len(rows) > 1 else math.nan,
+        ci_high=float(high) if len(rows) > 1 else math.nan,
     )
 
 

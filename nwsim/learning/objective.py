@@ -68,7 +68,8 @@ class FrameRisk:
 
     References
     ----------
-    THEORY.md, "Notation": the conditional route.
+    Fan, J. and Gijbels, I. (1996). Local Polynomial Modelling and Its Applications, section
+    3.2.1 (conditional moments). Chapman and Hall.
     """
 
     samples: tuple[QueriedSample, ...]
@@ -146,6 +147,11 @@ class FrameRisk:
             )
             total += float(risk.sum())
             count += risk.size
+        if not (np.isfinite(total) and np.isfinite(gradient).all()):
+            raise ParameterError(
+                "bandwidth is too small, or frames are too long, for the distances between "
+                "queries and X: exponents leave the range of floats"
+            )
         return total / count, gradient / count
 
 
@@ -160,6 +166,8 @@ def _bandwidths(bandwidth: ArrayLike, n_heads: int) -> FloatArray:
 
 
 def _checked(sample: QueriedSample) -> QueriedSample:
+    if not isinstance(sample, QueriedSample):
+        raise ParameterError(f"samples must hold QueriedSample; got {type(sample).__name__}")
     X, queries = (
         check_array(name, getattr(sample, name), ndim=2, minimum_rows=1)
         for name in ("X", "queries")

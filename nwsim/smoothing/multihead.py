@@ -18,7 +18,7 @@ from nwsim.smoothing.estimators import QuerySummary
 from nwsim.smoothing.fits import EMPTY_WINDOW_POLICIES, fallback_weights, refuse_empty
 from nwsim.smoothing.inputs import as_noise, as_values, check_size, prior_weights
 from nwsim.smoothing.kernels import FAMILIES, Kernel, get_kernel
-from nwsim.smoothing.sums import FAINT, WeightedSample, empty_windows
+from nwsim.smoothing.sums import FAINT, TOO_SMALL, WeightedSample, empty_windows
 
 # The windows of different heads hold different points, and products of their weights need
 # all of them: every query looks at the whole sample.
@@ -288,6 +288,8 @@ class MultiHeadNadarayaWatson(RegressorMixin, BaseEstimator):
             self._weights(),
             *found,
         )
+        if not all(np.isfinite(part).all() for part in found):
+            raise ParameterError(TOO_SMALL)
         return found
 
     def _weights(self) -> FloatArray:

@@ -18,6 +18,11 @@ from nwsim.smoothing.kernels import FAMILIES, Kernel
 
 # Below this sum of weights the squares of an exponential kernel's weights near underflow;
 # such queries are summed again with the exponent shifted by its largest value.
+TOO_SMALL = (
+    "bandwidth is so small for the distance between X_query and X that weights "
+    "leave the range of floating point; give a larger one"
+)
+
 FAINT = 1e-100
 # A signed denominator this small beside its absolute sum says nothing about a mean.
 _CANCELLED = 1e-3
@@ -105,10 +110,7 @@ class WeightedSample:
         # Polynomial factors and linear features grow with the distance, and are squared.
         plain = degree == 0 and not self.kernel.signed
         if np.any(least[~lonely] > (np.finfo(float).max if plain else 1e100)):
-            raise ParameterError(
-                "bandwidth is so small for the distance between X_query and X that weights "
-                "leave the range of floating point; give a larger one"
-            )
+            raise ParameterError(TOO_SMALL)
         least[lonely] = 0.0
         return least / 2 if self.kernel.family == "gaussian" else np.sqrt(least)
 

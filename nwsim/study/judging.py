@@ -173,6 +173,14 @@ def _known(*values: float) -> Iterator[float]:
     yield from (value if math.isfinite(value) else math.nan for value in values)
 
 
+def line_slope(points: Points) -> Sequence[CurvePoint]:
+    """Return the slope of the straight line through the means, per unit of the factor."""
+    from nwsim.inference import straight_line
+
+    fit = straight_line(points.levels, points.matrix(), 1.0)
+    return [CurvePoint(math.nan, fit.slope, fit.slope_se)]
+
+
 def best_level(points: Points) -> Sequence[CurvePoint]:
     """Return the level of the least mean with its bootstrap standard error and interval."""
     from nwsim.inference import best_level as search

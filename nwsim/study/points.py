@@ -97,7 +97,7 @@ class Points:
 
     def groups(self) -> Iterator[Group]:
         """Yield the points along two factors, one group a level of the first."""
-        if self.levels.ndim != 2:
+        if not self._wide:
             raise ParameterError("over must name two factors for points to have groups")
         columns = self.columns()
         for level in np.unique(self.levels[:, 0]):
@@ -112,12 +112,24 @@ class Points:
 
     @property
     def decidable(self) -> bool:
-        """Whether enough replicates stand at every point for a verdict."""
+        """Whether enough replicates stand at every point for a verdict.
+
+        Where levels are paired, they must stand at all levels at once.
+        """
+        standing, planned = self.n_sim, self.n_planned
+        if self.paired and not self.short:
+            matrices = [group.values for group in self.groups()] if self._wide else [self.matrix()]
+            standing = np.array([len(rows) for rows in matrices])
+            planned = np.full(standing.size, self.n_planned.max())
         return bool(
             not self.short
-            and (self.n_sim >= MIN_REPLICATES).all()
-            and (self.n_planned - self.n_sim <= MAX_LOST_SHARE * self.n_planned).all()
+            and (standing >= MIN_REPLICATES).all()
+            and (planned - standing <= MAX_LOST_SHARE * planned).all()
         )
+
+    @property
+    def _wide(self) -> bool:
+        return self.levels.ndim == 2
 
     @property
     def has_slope(self) -> bool:

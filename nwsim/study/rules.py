@@ -109,6 +109,7 @@ CURVE_RULES: dict[str, CurveRule] = {
         CurveRule("steps", judging.steps, paired=True),
         CurveRule("departure", judging.departure, paired=True),
         CurveRule("lack_of_fit", judging.lack_of_fit, paired=True),
+        CurveRule("line_slope", judging.line_slope, paired=True),
         CurveRule("log_log_slope", judging.log_log_slope, paired=True),
         CurveRule("crossing", judging.crossing, paired=True),
         CurveRule("best_level", judging.best_level, paired=True),

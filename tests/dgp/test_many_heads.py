@@ -96,7 +96,7 @@ def test_what_is_given_must_fit():
     mechanism = head_mechanism("isotropic", 4)
     other = head_mechanism("isotropic", 3).world.draw(np.random.default_rng(1))
     rng = np.random.default_rng(1)
-    with pytest.raises(ParameterError, match="function must be of dim 4"):
+    with pytest.raises(ParameterError, match="function must be a RegressionFunction of dim 4"):
         mechanism.draw(rng, 20, 2, 5, None, function=other)
     with pytest.raises(ParameterError, match="queries must have n_queries = 5"):
         mechanism.draw(rng, 20, 2, 5, None, queries=np.zeros((4, 4)))

@@ -131,3 +131,28 @@ def test_errors_of_heads_are_means_less_the_function():
         np.testing.assert_array_equal(errors[:, k], expected)
     with pytest.raises(ParameterError, match="frames"):
         projected_errors(function, [], COVARIANCE, X)
+
+
+@pytest.mark.parametrize("angle", [1e-2, 1e-4, 1e-6])
+def test_nearly_parallel_columns_lose_no_digits_beyond_their_angle(angle):
+    function = WORLDS["analytic"].draw(np.random.default_rng(9))
+    X = np.random.default_rng(10).standard_normal((4, 3))
+    plane = np.eye(3)[:, :2]
+    skewed = np.column_stack(
+        [plane[:, 0], np.cos(angle) * plane[:, 0] + np.sin(angle) * plane[:, 1]]
+    )
+    np.testing.assert_allclose(
+        projected_mean(function, skewed, COVARIANCE, X),
+        projected_mean(function, plane, COVARIANCE, X),
+        atol=1e-14 / angle,
+    )
+    np.testing.assert_allclose(
+        projected_mean(function, plane * [1.0, 1e-20], COVARIANCE, X),
+        projected_mean(function, plane, COVARIANCE, X),
+        atol=1e-12,
+    )
+
+
+def test_what_is_no_function_is_refused():
+    with pytest.raises(ParameterError, match="function must be a sum"):
+        projected_mean(np.sin, np.eye(3)[:, :1], np.eye(3), np.zeros((1, 3)))

@@ -167,3 +167,15 @@ def test_what_else_is_refused():
     for bandwidth in (0.0, [1.0, -1.0], [1.0, 1.0, 1.0], np.inf):
         with pytest.raises(ParameterError, match="bandwidth"):
             risk.value(frames, bandwidth)
+
+
+def test_what_leaves_the_range_of_floats_is_refused():
+    rng = np.random.default_rng(12)
+    X, queries = rng.standard_normal((6, 2)), rng.standard_normal((3, 2))
+    sample = QueriedSample(X, X[:, 0], np.ones(6), queries, queries[:, 0])
+    risk = FrameRisk([sample])
+    for call in (risk.value, risk.value_and_gradient):
+        with pytest.raises(ParameterError, match="bandwidth is too small"):
+            call(np.eye(2)[None, :, :1], 1e-200)
+    with pytest.raises(ParameterError, match="samples must hold QueriedSample"):
+        FrameRisk([1])

@@ -56,3 +56,12 @@ def test_bad_input_is_named():
         model.ensemble_moments(Q, y, 1.0, bandwidth=[1.0, 2.0])
     with pytest.raises(ParameterError, match="noise_variance"):
         model.ensemble_moments(Q, y, np.ones(3))
+
+
+def test_a_bandwidth_that_leaves_the_range_of_floats_is_refused():
+    rng = np.random.default_rng(4)
+    model = MultiHeadNadarayaWatson(np.eye(2)[None]).fit(
+        rng.normal(size=(5, 2)), rng.normal(size=5)
+    )
+    with pytest.raises(ParameterError, match="bandwidth is so small"):
+        model.ensemble_moments(rng.normal(size=(3, 2)), np.ones(5), 1.0, bandwidth=1e-160)

@@ -237,3 +237,19 @@ def test_only_one_sided_rules_take_a_margin_of_zero():
         Claim("C", "s", "mse", 0.0, 0.0, "equivalence")
     with pytest.raises(ParameterError, match="margin"):
         along("ends", margin=-0.1)
+
+
+def test_losses_at_different_levels_add_up_for_pairs():
+    # A different replicate is lost at each of six levels: one in forty there, six of them together.
+    class Lossy(Planted):
+        def column(self, cell: Cell, method: str, measure: str) -> tuple[np.ndarray, np.ndarray]:
+            reps, values = super().column(cell, method, measure)
+            kept = reps != round(5 * float(cell.factors["t"]))
+            return reps[kept], values[kept]
+
+    many = [dataclasses.replace(cell, n_sim=N_SIM - 1) for cell in cells_of(PATH)]
+    # Each level alone has as many as were planned, and the pairs have not.
+    rows = judge(along("never_rises"), many, Lossy(lambda f: 2.0 - f["t"]), shared=("t",))
+    assert {row["verdict"] for row in rows} == {"inconclusive"}
+    whole = judge(along("never_rises"), cells_of(PATH), Planted(lambda f: 2.0 - f["t"]), ("t",))
+    assert {row["verdict"] for row in whole} == {"supported"}
