@@ -17,6 +17,8 @@ from nwsim.heads.projections import check_projections, check_rng, head_dimension
 # Normals held at once while the null is simulated: 32 MB.
 _CHUNK = 4_000_000
 
+_LONGEST = 1e50
+
 
 def head_diversity_index(
     projections: Any, normalization: str = "subspace", metric: ArrayLike | None = None
@@ -87,6 +89,11 @@ def _printed(projections: Any, metric: ArrayLike | None) -> float:
             f"normalization='printed' must have equal d_k; got {sorted(sizes)}: use 'subspace'"
         )
     d_k = heads[0].shape[1]
+    if max(float(np.abs(head).max()) for head in heads) > _LONGEST:
+        raise ParameterError(
+            f"projections must have entries of at most {_LONGEST:g} with normalization='printed', "
+            "which takes their fourth powers"
+        )
     total = sum(float(((one.T @ other / d_k) ** 2).sum()) for one, other in combinations(heads, 2))
     return 1.0 - total / _n_pairs(len(heads))
 

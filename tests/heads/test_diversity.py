@@ -207,3 +207,10 @@ def test_the_least_overlap_is_attained():
     assert 1 - head_diversity_index(planes) == pytest.approx(minimum_overlap(2, 3, 2))
     assert minimum_overlap(2, 3, 2) == pytest.approx(0.5)
     assert minimum_overlap(4, 8, 2) == 0.0
+
+
+def test_the_printed_index_refuses_what_it_cannot_raise_to_a_fourth_power():
+    frames = random_frames(2, 4, 2, np.random.default_rng(0))
+    assert head_diversity_index(1e100 * frames) == pytest.approx(head_diversity_index(frames))
+    with pytest.raises(ParameterError, match="projections must have entries"):
+        head_diversity_index(1e100 * frames, "printed")
