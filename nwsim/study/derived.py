@@ -17,15 +17,15 @@ import numpy as np
 
 from nwsim._files import level_text, setting_text
 from nwsim.exceptions import NwsimError, PrecisionWarning, StudyError
-from nwsim.inference import Estimate, difference, equivalence, precision_gain, ratio
-from nwsim.inference.verdicts import Z95
+from nwsim.inference import Estimate, difference, precision_gain, ratio
+from nwsim.inference.verdicts import Z95, undecided
 from nwsim.seeding import digest
 from nwsim.study.cells import Cell, Series, series_over
 from nwsim.study.parts import Over, applies, factors_of
 from nwsim.study.points import Column, CurvePoint, Points
 from nwsim.study.replicate import declared_outputs
 from nwsim.study.results import Row
-from nwsim.study.rules import CLAIM_RULES, CURVE_RULES
+from nwsim.study.rules import CLAIM_RULES, CURVE_RULES, ClaimRule, CurveRule
 from nwsim.study.specification import Study
 from nwsim.study.statements import Claim, Contrast, Curve, check_statement
 
@@ -104,8 +104,8 @@ def judge(
         else:
             points = _points_of_pair(contrast, setting, found, sample)
         theory, margin = _value(claim, "theory", setting), _value(claim, "margin", setting)
-        if points.short:
-            verdict = equivalence(math.nan, math.nan, theory, margin)
+        if _too_few(points, rule):
+            verdict = undecided(theory, margin)
         else:
             with _naming(f"rule {rule.name!r} of claim {claim.id!r}", setting):
                 verdict = rule.judge(points, theory, margin)
@@ -127,6 +127,11 @@ def judge(
             }
         )
     return rows
+
+
+def _too_few(points: Points, rule: ClaimRule | CurveRule) -> bool:
+    """Return whether a small profile left fewer levels than asked for, or none to compare."""
+    return points.short or (rule.paired and points.levels.shape[0] < 2)
 
 
 @contextlib.contextmanager
@@ -206,7 +211,7 @@ def derive(
     for series in series_over(cells, curve.over, curve.measure, curve.where):
         points = points_of(series, curve.over, curve.measure, sample, curve.tail, shared)
         found: Sequence[CurvePoint] = [_UNDEFINED]
-        if not points.short:
+        if not _too_few(points, CURVE_RULES[curve.rule]):
             with _naming(f"rule {curve.rule!r} of curve {curve.name!r}", series.setting):
                 found = CURVE_RULES[curve.rule].derive(points)
         for point in found:

@@ -253,3 +253,14 @@ def test_losses_at_different_levels_add_up_for_pairs():
     assert {row["verdict"] for row in rows} == {"inconclusive"}
     whole = judge(along("never_rises"), cells_of(PATH), Planted(lambda f: 2.0 - f["t"]), ("t",))
     assert {row["verdict"] for row in whole} == {"supported"}
+
+
+@pytest.mark.parametrize("rule", ["steps", "departure", "crossing", "log_log_slope", "best_level"])
+def test_one_level_is_nothing_to_compare(rule):
+    # A small profile may leave one level; what needs two is then undefined, and no failure.
+    cells, sample = cells_of({"n_obs": (100,), "t": (0.5,)}), Planted(lambda f: 1.0)
+    (row,) = derive(Curve("c", "mse", rule, over="t"), cells, sample, ("t",))
+    assert math.isnan(row["estimate"])
+    for claimed in ("never_rises", "straight_line", "falls_in_logs", "ends"):
+        (verdict,) = judge(along(claimed), cells, sample, ("t",))
+        assert verdict["verdict"] == "inconclusive"
