@@ -45,6 +45,8 @@ class LawScore:
     difference_ci : tuple of float
     predictions : ndarray, shape (n_test,)
         Predicted best levels.
+    fitted : ndarray, shape (g,)
+        The law at every x, training and held out, with the constant of the data.
     """
 
     log_error: float
@@ -58,6 +60,7 @@ class LawScore:
     difference_se: float
     difference_ci: tuple[float, float]
     predictions: FloatArray
+    fitted: FloatArray
 
 
 @dataclass(frozen=True)
@@ -76,6 +79,11 @@ class LawComparison:
         Whether the best level is the first or last of its grid.
     miss_draws : mapping of str to ndarray, shape (n_boot + 1,)
         Misses by law: of the data first, then of the bootstrap draws.
+    fit_shares : mapping of str to float
+        By named law the share of bootstrap draws in which some constant puts it into the best
+        level's cell at every x, training or held out. A constant that is fitted to best
+        levels of a coarse grid carries their rounding with it, and the law may then miss at
+        larger x although it is true; such a law fits. NaN without a spread.
     """
 
     scores: Mapping[str, LawScore]
@@ -85,6 +93,7 @@ class LawComparison:
     best_test: FloatArray
     at_edge: BoolArray
     miss_draws: Mapping[str, FloatArray]
+    fit_shares: Mapping[str, float]
 
     def verdict(self, name: str, margin: float = 0.0) -> Verdict:
         """Decide whether a named law predicts better than all its rivals.
@@ -191,12 +200,12 @@ def held_out_laws(
     log_best = np.log(np.column_stack([group.best for group in groups]))
     held_out = groups[n_train:]
 
-    predicted = {
-        name: (log_best[:, :n_train] - shape[:n_train]).mean(axis=1)[:, np.newaxis]
-        + shape[n_train:]
+    fitted = {
+        name: (log_best[:, :n_train] - shape[:n_train]).mean(axis=1)[:, np.newaxis] + shape
         for name, shape in shapes.items()
     }
-    predicted[FREE_POWER] = _free_power(np.log(at), log_best[:, :n_train])
+    fitted[FREE_POWER] = _free_power(np.log(at), log_best[:, :n_train])
+    predicted = {name: law[:, n_train:] for name, law in fitted.items()}
     errors = {
         name: _root_mean_square(log_best[:, n_train:] - guess) for name, guess in predicted.items()
     }
@@ -219,6 +228,7 @@ def held_out_laws(
             difference_se=deviation(gap),
             difference_ci=interval(gap),
             predictions=np.exp(guess[0]),
+            fitted=np.exp(fitted[name][0]),
         )
     best = np.array([group.best[0] for group in groups])
     return LawComparison(
@@ -229,6 +239,7 @@ def held_out_laws(
         best_test=best[n_train:],
         at_edge=np.array([group.at_edge for group in held_out]),
         miss_draws=misses,
+        fit_shares={name: _fit_share(shape, groups) for name, shape in shapes.items()},
     )
 
 
@@ -264,13 +275,13 @@ def _check_laws(
 
 
 def _free_power(log_x: FloatArray, log_best: FloatArray) -> FloatArray:
-    """Predict by a line through log_best (n_boot + 1, n_train), at the other x."""
+    """Values at all x of a line through log_best (n_boot + 1, n_train)."""
     n_train = log_best.shape[1]
     centre = log_x[:n_train].mean()
     spread = log_x[:n_train] - centre
     slope = np.einsum("bg,g->b", log_best, spread) / float(np.square(spread).sum())
     level = log_best.mean(axis=1)
-    return np.asarray(level[:, np.newaxis] + slope[:, np.newaxis] * (log_x[n_train:] - centre))
+    return np.asarray(level[:, np.newaxis] + slope[:, np.newaxis] * (log_x - centre))
 
 
 def _misses(guess: FloatArray, groups: Sequence[Draws]) -> FloatArray:
@@ -284,6 +295,20 @@ def _misses(guess: FloatArray, groups: Sequence[Draws]) -> FloatArray:
         position = group.position
         found[:, j] = np.maximum(beyond - above[position], -beyond - below[position])
     return _root_mean_square(np.maximum(found, 0.0))
+
+
+def _fit_share(shape: FloatArray, groups: Sequence[Draws]) -> float:
+    """Share of bootstrap draws in which shape (g,) plus a constant lies in the cells of all."""
+    low, high = np.array([[-math.inf], [math.inf]])
+    for group, height in zip(groups, shape.tolist(), strict=True):
+        if not group.known.all() or np.isnan(group.means).any():
+            return math.nan
+        below, above = half_gaps(group.levels)
+        below[0] = above[-1] = math.inf
+        best = np.log(group.best) - height
+        low = np.maximum(low, best - below[group.position])
+        high = np.minimum(high, best + above[group.position])
+    return float(np.mean((low <= high)[1:]))
 
 
 def _regret(guess: FloatArray, groups: Sequence[Draws]) -> FloatArray:
