@@ -2,27 +2,25 @@
 
 Aims
     At a fixed budget D = H d_k, does the best head dimension grow like (log n)^(2/(4+d))
-    (claim S1), does an optimum between the ends exist at all, and is a larger head blurrier,
-    as the source argues? Does the best number of heads grow linearly in D (S2)? Do many small
-    heads beat few large ones (S3)? The source takes the bandwidth to be d_k^(-1/2); heads of
-    softmax attention have d_k^(1/4), and any statistician would ask for the best one.
+    (S1), is there an optimum between the ends, and is a larger head blurrier, as the source
+    argues? Does the best number of heads grow linearly in D (S2)? Do many small heads beat few
+    large ones (S3)? The source has the bandwidth d_k^(-1/2), heads of softmax attention have
+    d_k^(1/4), and any statistician would ask for the best one.
 
 Data-generating mechanisms
     Inputs are standard normal in R^d with d = D, so that the heads can share the inputs out
     among themselves. ``isotropic``: a Matérn field of length scale sqrt(d), drawn anew in
-    every replicate; a typical wave turns by one radian over one standard deviation of the
-    inputs, so that no direction is special, a head of any size learns something and none
-    learns all (``floor2`` says how little one that sees few directions can). ``additive``: one
-    field a coordinate, the world in which small heads on coordinates see most. Noise is
-    normal. Frames of the heads: ``orthogonal`` (one random rotation dealt out; overlap 0),
-    ``independent`` (random, expected overlap d_k/d), ``shared`` (all heads the same; overlap 1),
-    ``coordinates`` (orthogonal and aligned with the axes). The rotation of a replicate is the
-    same for every d_k.
+    every replicate: no direction is special, and a typical wave turns by one radian over one
+    standard deviation of the inputs, so that heads of any size learn something (``floor2``
+    says how much they cannot). ``additive``: one field a coordinate, the world in which small
+    heads on coordinates see most. Noise is normal. Frames: ``orthogonal`` (one random rotation
+    dealt out; overlap 0), ``independent`` (random, expected overlap d_k/d), ``shared`` (all the
+    same; overlap 1), ``coordinates`` (orthogonal, along the axes). A replicate has one rotation.
 
 Estimands
-    Mean squared error of the uniform average of the heads and its parts, and the squared bias
-    and error of a single head, integrated with the density of the inputs as weight: queries
-    are drawn from it, anew in every replicate.
+    Mean squared error of the uniform average of the heads, its parts, and the squared bias of
+    a single head, about f and about what the head could know of f (what smoothing blurs);
+    queries are drawn from the law of the inputs, anew in every replicate.
 
 Methods of estimation
     ``inverse_root``: h = d_k^(-1/2), the source's. ``softmax``: h = d_k^(1/4), that of scaled
@@ -33,7 +31,7 @@ Performance measures
     Each replicate holds two designs; the conditional route is exact given the designs. All
     d_k, bandwidths, frames and noise levels of a replicate share function, inputs and
     queries, so comparisons along d_k are paired. The best d_k has a bootstrap interval over
-    whole replicates. The rival laws are fitted to the smaller n and scored at the larger.
+    whole replicates. Laws are fitted to the smaller n and scored at the larger.
 """
 
 from dataclasses import replace
@@ -43,11 +41,14 @@ from typing import Any
 import numpy as np
 from scipy.optimize import minimize_scalar
 
-from nwsim.dgp import head_mechanism, projected_mean
+from nwsim.dgp import head_mechanism, projected_errors
 from nwsim.heads import coordinate_frames, random_frames
 from nwsim.inference import decompose, held_out_laws
-from nwsim.inference.optima import N_BOOT, Draws
-from nwsim.inference.verdicts import Verdict, undecided
+from nwsim.inference.interpolated import optimum_slope
+from nwsim.inference.laws import FREE_POWER, LawComparison
+from nwsim.inference.trends import LEVEL
+from nwsim.inference.verdicts import INCONCLUSIVE, undecided
+from nwsim.seeding import digest
 from nwsim.smoothing import MultiHeadNadarayaWatson
 from nwsim.study import (
     Claim,
@@ -64,16 +65,19 @@ from nwsim.study import (
     register_rule,
 )
 
-N_DESIGNS, N_SEARCH = 2, 32
-FLOOR_AT = 2**10  # floors do not depend on n and are costly
+N_DESIGNS, N_SEARCH, FLOOR_AT = 2, 32, 2**10
 BUDGETS = (8, 12, 24, 48)
 SIZES = {dim: tuple(2**k for k in range(6, 15, 1 if dim <= 12 else 2)) for dim in BUDGETS}
 FEWER = tuple(4**k for k in range(3, 7))
 
 
-def at_floor(condition):
-    """Measure floors at one n."""
-    return condition["n_obs"] == FLOOR_AT
+def at(*sizes):
+    """Return the condition that n is one of these."""
+    return lambda condition: condition["n_obs"] in sizes
+
+
+# Floors do not depend on n; projections of many heads are costly.
+at_floor, at_blur = at(FLOOR_AT), at(2**6, FLOOR_AT, 2**14)
 
 
 def divisors(dim):
@@ -88,13 +92,17 @@ def mechanism(condition):
 
 
 def draw(condition, rng):
-    """Draw a function, queries and designs, and the frames; the same for every d_k."""
+    """Draw function, queries, designs and frames, the same for every d_k; what heads miss."""
     dim, size = condition["dim"], condition["d_k"]
     data_rng, frame_rng = rng.spawn(2)
     n_obs = condition["n_obs"]
     n_queries = 64 if n_obs < 2**12 else N_SEARCH
     replicate = mechanism(condition).draw(data_rng, n_obs, N_DESIGNS, n_queries, None)
-    return replicate, frames_of(condition["frames"], dim // size, dim, size, frame_rng)
+    frames = frames_of(condition["frames"], dim // size, dim, size, frame_rng)
+    missed = None
+    if at_blur(condition):
+        missed = projected_errors(replicate.function, frames, np.eye(dim), replicate.queries)
+    return replicate, frames, missed
 
 
 def frames_of(name, n_heads, dim, size, rng):
@@ -112,36 +120,35 @@ def fit(frames, sample):
 
 def score(data, h):
     """Return the error of the ensemble at bandwidth h, its parts, and those of single heads."""
-    replicate, frames = data
+    replicate, frames, missed = data
     queries, truth, n_heads = replicate.queries, replicate.truth, frames.shape[0]
     per_design = [
         fit(frames, sample).ensemble_moments(queries, sample.f, sample.noise_variance, h)
         for sample in replicate.samples
     ]
-    whole = decompose(
-        np.stack([m.heads.mean(axis=1) for m in per_design]),
-        truth,
-        noise_covariance=np.stack([m.noise for m in per_design]),
-    )
+    mean = np.stack([m.heads.mean(axis=1) for m in per_design])
+    whole = decompose(mean, truth, noise_covariance=np.stack([m.noise for m in per_design]))
     # Heads are taken as further queries of one smoother: the result is their average.
-    single = decompose(
-        np.stack([m.heads.ravel() for m in per_design]),
-        np.repeat(truth, n_heads),
-        noise_covariance=np.stack([m.own_noise.ravel() for m in per_design]),
-    )
-    return {
+    heads = np.stack([m.heads.ravel() for m in per_design])
+    noise = np.stack([m.own_noise.ravel() for m in per_design])
+    single = decompose(heads, np.repeat(truth, n_heads), noise_covariance=noise)
+    row = {
         "mse": whole.mse,
         "bias2": whole.bias2,
         "variance": single.variance / n_heads,
         "head_covariance": whole.variance - single.variance / n_heads,
         "head_bias2": single.bias2,
     }
+    if missed is not None:
+        known = (truth[:, np.newaxis] + missed).ravel()
+        row["head_blur2"] = decompose(heads, known, noise_covariance=noise).bias2
+    return row
 
 
 def at_inverse_root(condition, data, rng):
     """Smooth with the source's bandwidth; say what no bandwidth and no n could remove."""
     row = score(data, condition["d_k"] ** -0.5)
-    return {**row, **floor(*data)} if at_floor(condition) else row
+    return {**row, **floors(data)} if at_floor(condition) else row
 
 
 def at_softmax(condition, data, rng):
@@ -151,7 +158,7 @@ def at_softmax(condition, data, rng):
 
 def at_oracle(condition, data, rng):
     """Choose h for this function on a design of its own, then score it on the replicate's."""
-    replicate, frames = data
+    replicate, frames, _ = data
     (sample,) = mechanism(condition).draw_samples(
         replicate.function, rng.spawn(1), condition["n_obs"]
     )
@@ -174,14 +181,14 @@ def at_oracle(condition, data, rng):
     return {**score(data, h), "bandwidth": h, "n_at_edge": int(at_edge)}
 
 
-def floor(replicate, frames):
-    """Return the squared bias that heads keep however large n is, of the average and of one."""
-    function, queries, covariance = replicate.function, replicate.queries, np.eye(frames.shape[1])
-    means = np.stack([projected_mean(function, frame, covariance, queries) for frame in frames])
-    errors = means - replicate.truth
+def floors(data):
+    """Return what heads miss however large n is, their average and one; what one could know."""
+    replicate, _, missed = data
+    known = replicate.truth[:, np.newaxis] + missed
     return {
-        "floor2": float(np.mean(errors.mean(axis=0) ** 2)),
-        "head_floor2": float(np.mean(errors**2)),
+        "floor2": float(np.mean(missed.mean(axis=1) ** 2)),
+        "head_floor2": float(np.mean(missed**2)),
+        "head_known": float(np.mean(np.var(known, axis=0, ddof=1))),
     }
 
 
@@ -192,110 +199,98 @@ LAWS = {
     "log_ratio": lambda n, dim: np.log(n) / np.log(np.log(n)),
     "constant": lambda n, dim: np.ones_like(n),
 }
+FITTED = (*LAWS, FREE_POWER)
+COMPARED: dict[Any, LawComparison] = {}
 
 
 def compare(points):
-    """Fit the laws to the smaller n and score them at the larger third, two at least."""
-    levels, sizes, values = zip(*points.groups(), strict=True)
-    if len(levels) < 4:
+    """Fit the laws to the smaller n and score them at the larger third, two at least.
+
+    One comparison serves the claim and all curves; it is kept by what it is a function of.
+    """
+    groups = list(points.groups())
+    if len(groups) < 4:
         return None
-    laws = {name: partial(law, dim=points.setting["dim"]) for name, law in LAWS.items()}
-    return held_out_laws(levels, sizes, values, laws, max(2, len(levels) // 3), points.rng())
+    levels, sizes, values = zip(*groups, strict=True)
+    key = digest(points.setting), points.measure, *(repr(one) for one in levels)
+    key += tuple(array.tobytes() for array in (*sizes, *values))
+    if key not in COMPARED:
+        laws = {name: partial(law, dim=points.setting["dim"]) for name, law in LAWS.items()}
+        n_test = max(2, len(groups) // 3)
+        COMPARED[key] = held_out_laws(levels, sizes, values, laws, n_test, points.rng())
+    return COMPARED[key]
 
 
 def judge_law(points, theory, margin):
-    """Judge whether the printed law predicts the best d_k at larger n better than its rivals.
+    """Judge whether some rival predicts the best d_k at larger n better than the printed law.
 
-    A best d_k at an end of its grid leaves it open: the true one may lie beyond.
+    Open where a best d_k is an end of its grid, since the true one may lie beyond; and where
+    the printed law, with some constant, is what the grid shows at all n.
     """
-    found = compare(points)
-    if found is None:
+    if (found := compare(points)) is None:
         return undecided(theory, margin)
     verdict = found.verdict("printed", margin)
-    if np.isin([*found.best_train, *found.best_test], (1, points.setting["dim"])).any():
-        return replace(verdict, verdict="inconclusive")
-    return verdict
+    at_end = np.isin([*found.best_train, *found.best_test], (1, points.setting["dim"])).any()
+    is_open = at_end or not found.fit_shares["printed"] < LEVEL
+    return replace(verdict, verdict=INCONCLUSIVE) if is_open else verdict
 
 
-def law_rules(name):
-    """Return the curves of a law: its values, fitted to the smaller n, and its held-out miss."""
+def law_rule(kind, name):
+    """Return the curve of a law: its values, its held-out miss, or its regret there."""
 
-    def values(points):
-        found = compare(points)
-        if found is None:
-            return []
-        x = np.concatenate([found.x_train, found.x_test])
-        shape = LAWS[name](x, points.setting["dim"])
-        fitted = shape * found.scores[name].predictions[-1] / shape[-1]
-        return [CurvePoint(n, size, np.nan) for n, size in zip(x, fitted, strict=True)]
-
-    def miss(points):
-        found = compare(points)
-        if found is None:
+    def derive(points):
+        if (found := compare(points)) is None:
             return []
         one = found.scores[name]
-        return [CurvePoint(np.nan, one.miss, np.nan, *one.miss_ci)]
+        if kind != "law":
+            return [CurvePoint(np.nan, getattr(one, kind), np.nan, *getattr(one, f"{kind}_ci"))]
+        x = [*found.x_train, *found.x_test]
+        return [CurvePoint(n, size, np.nan) for n, size in zip(x, one.fitted, strict=True)]
 
-    return (
-        CurveRule(f"law_{name}", values, n_factors=2),
-        CurveRule(f"miss_{name}", miss, n_factors=2),
-    )
+    return CurveRule(f"{kind}_{name}", derive, n_factors=2)
 
 
-def log_optimum(draws):
-    """Return the log of the best d_k in every bootstrap draw, the data first.
+def fitted_to(points):
+    """Return the largest n that the laws are fitted to."""
+    found = compare(points)
+    return [] if found is None else [CurvePoint(np.nan, found.x_train[-1], np.nan)]
 
-    Between divisors it is the vertex of the parabola, in log d_k, through the least mean and
-    its two neighbours; the vertex is nearer to the best divisor than to those. An end stays.
-    """
-    x, best = np.log(draws.levels), draws.position
-    inner = np.clip(best, 1, x.size - 2)
-    beside = inner[:, np.newaxis] + np.arange(-1, 2)
-    at, rise = x[beside], np.diff(np.take_along_axis(draws.means, beside, axis=1), axis=1)
-    slope = rise / np.diff(at, axis=1)
-    middle = (at[:, :-1] + at[:, 1:]) / 2.0
-    bend = np.diff(slope, axis=1) / np.diff(middle, axis=1)
-    return np.where(best == inner, middle[:, 0] - slope[:, 0] / bend[:, 0], x[best])
+
+def judge_slope(points, theory, margin, in_budget):
+    """Judge the log-log slope of the best d_k in n, or of the best H = D / d_k in D."""
+    groups = list(points.groups())
+    if len(groups) < 2:
+        return undecided(theory, margin)
+    levels, sizes, values = zip(*groups, strict=True)
+    found = optimum_slope(levels, sizes, values, points.rng())
+    # A best H of 1 or D counts like others: D holds no other. But some, not all, bend the line.
+    is_open = np.ptp(found.ends) if in_budget else found.ends.any()
+    verdict = (found.complement() if in_budget else found).verdict(theory, margin)
+    return replace(verdict, verdict=INCONCLUSIVE) if is_open else verdict
 
 
 def judge_exponent(points, theory, margin):
-    """Judge the exponent of the best d_k in n, or of the best H = D / d_k in D.
+    """Judge the slope in n; open where a best d_k is at an end."""
+    return judge_slope(points, theory, margin, in_budget=False)
 
-    It is the slope of a least-squares line through the logs, with its bootstrap interval. In
-    n, a best d_k at an end of its grid leaves the claim open. In D it does not: one head of
-    size D is a number of heads like others.
-    """
-    in_budget = "dim" not in points.setting
-    groups, rng = list(points.groups()), points.rng()
-    if len(groups) < 2:
-        return undecided(theory, margin)
-    draws = [Draws(group.levels, group.values, rng, N_BOOT) for group in groups]
-    x = np.log([group.level for group in groups])
-    x -= x.mean()
-    best = np.column_stack([log_optimum(one) for one in draws])
-    slopes = np.einsum("bg,g->b", best, x) / np.square(x).sum()
-    slopes = 1.0 - slopes if in_budget else slopes
-    low, lower, upper, high = np.quantile(slopes[1:], (0.025, 0.05, 0.95, 0.975))
-    word = "inconclusive"
-    if in_budget or not any(one.at_edge for one in draws):
-        if theory - margin <= lower and upper <= theory + margin:
-            word = "supported"
-        elif upper < theory - margin or lower > theory + margin:
-            word = "refuted"
-    spread = float(slopes[1:].std())
-    return Verdict(float(slopes[0]), spread, theory, margin, float(low), float(high), word)
+
+def judge_heads(points, theory, margin):
+    """Judge the slope in D; open where some but not all best d_k are the same end."""
+    return judge_slope(points, theory, margin, in_budget=True)
 
 
 def printed_slope(setting):
     """Return the mean slope of log d_k on log n under the printed law, over the n that we run."""
-    log_n = np.log([SIZES[setting["dim"]][0], SIZES[setting["dim"]][-1]])
-    return float(2.0 / (4.0 + setting["dim"]) * np.diff(np.log(log_n))[0] / np.diff(log_n)[0])
+    n = np.array([SIZES[setting["dim"]][0], SIZES[setting["dim"]][-1]])
+    return float(np.diff(np.log(LAWS["printed"](n, setting["dim"])))[0] / np.diff(np.log(n))[0])
 
 
 for rule in (
     ClaimRule("scaling_law", judge_law, n_factors=2, one_sided=True),
     ClaimRule("scaling_exponent", judge_exponent, n_factors=2),
-    *(rule for name in LAWS for rule in law_rules(name)),
+    ClaimRule("heads_in_budget", judge_heads, n_factors=2),
+    CurveRule("fitted_to", fitted_to, n_factors=2),
+    *(law_rule(kind, name) for kind in ("law", "miss", "regret") for name in FITTED),
 ):
     register_rule(rule)
 
@@ -338,11 +333,19 @@ LABELS = {
     "S3": "error at $d_k = 2$ over that at $d_k = D/2$",
     "coordinates": "coordinates,\nadditive",
 }
-TEXTS = {"labels": LABELS}
+TEXTS, ORACLE = {"labels": LABELS}, ("oracle",)
 SHOWN = {**PLAIN, "n_obs": SIZES[48]}
-BLUR = {"measure": "head_bias2", "floor": "head_floor2", "mark": False}
+BLUR = {"measure": "head_blur2", "floor": "head_known", "mark": False}
+LAW_LINES = {
+    "law_printed": "(log $n$)$^{2/(4+d)}$ (printed)",
+    "law_power": "$n^{2/(4+d)}$",
+    "law_decorrelated": "$(nD)^{2/(6+d)}$",
+    "law_log_ratio": "log $n$ / log log $n$",
+    "law_constant": "constant",
+}
+BEST, ONE_N = {"where": PLAIN, "laws": LAW_LINES}, {**PLAIN, "n_obs": FLOOR_AT}
+METHODS = {"inverse_root": at_inverse_root, "softmax": at_softmax, "oracle": at_oracle}
 PAIRS = {"noise": "0.5", "alpha": "1.5", "dim": (12, 24)}
-ORACLE = ("oracle",)
 AT_FLOOR: dict[str, Any] = {"unit": "y²", "where": at_floor, "methods": ("inverse_root",)}
 
 STUDY = Study(
@@ -359,18 +362,17 @@ STUDY = Study(
     ),
     shared_streams=("d_k", "frames", "noise"),
     draw=draw,
-    methods=(
-        *(Method("inverse_root", at_inverse_root), Method("softmax", at_softmax)),
-        Method("oracle", at_oracle),
-    ),
+    methods=tuple(Method(name, function) for name, function in METHODS.items()),
     measures=(
         Measure("mse", "mean squared error of the ensemble", unit="y²"),
         Measure("bias2", "squared bias", unit="y²"),
         Measure("variance", "variance part", unit="y²"),
         Measure("head_covariance", "covariance part", unit="y²"),
         Measure("head_bias2", "squared bias of one head", unit="y²"),
+        Measure("head_blur2", "squared bias of smoothing, one head", unit="y²", where=at_blur),
         Measure("floor2", "squared bias that no n removes", **AT_FLOOR),
         Measure("head_floor2", "squared bias of one head that no n removes", **AT_FLOOR),
+        Measure("head_known", "variance of what one head could know", **AT_FLOOR),
         Measure("bandwidth", "chosen bandwidth", methods=ORACLE),
         Measure("n_at_edge", "searches that ended at an edge", kind="count", methods=ORACLE),
     ),
@@ -378,14 +380,15 @@ STUDY = Study(
         # A twentieth in d_k does not count; the nearest divisors lie a quarter apart or more.
         Claim(
             "S1",
-            "At a fixed budget the best d_k grows like (log n)^(2/(4+d)): this law predicts it "
-            "at larger n better than its rivals.",
+            "At a fixed budget the best d_k grows like (log n)^(2/(4+d)): no rival law predicts it "
+            "better at larger n. Support is out of reach: these divisors cannot tell a constant.",
             *("mse", 0.0, 0.05, "scaling_law", ALONG),
         ),
         # The margin is half the distance to a constant.
         Claim(
             "S1_exponent",
-            "The log-log slope of the best d_k in n is that of (log n)^(2/(4+d)).",
+            "The log-log slope of the best d_k in n is that of (log n)^(2/(4+d)); to support it "
+            "would take divisors that are closer together.",
             *("mse", printed_slope, lambda setting: 0.5 * printed_slope(setting)),
             *("scaling_exponent", ALONG),
             where=is_plain,
@@ -398,20 +401,21 @@ STUDY = Study(
         ),
         Claim(
             "S1_blur",
-            "A larger head is blurrier: one head has no less squared bias at d_k = D than at 1.",
-            *("head_bias2", 0.0, 0.05, "ends", "d_k"),
-            where=is_plain,
+            "A larger head is blurrier: the squared bias of smoothing, about what the head could "
+            "know, is no less at d_k = D than at 1.",
+            *("head_blur2", 0.0, 0.05, "ends", "d_k"),
+            where=lambda setting: is_plain(setting) and at_blur(setting),
         ),
         # The margin is half the distance to growth like sqrt(D).
         Claim(
             "S2",
             "The best number of heads grows linearly in D.",
-            *("mse", 1.0, 0.25, "scaling_exponent", ("dim", "d_k")),
+            *("mse", 1.0, 0.25, "heads_in_budget", ("dim", "d_k")),
             where=lambda setting: is_plain(setting) and setting["n_obs"] in SIZES[48],
         ),
         Claim(
             "S3",
-            "Many small heads (d_k = 2) beat two large ones (d_k = D/2).",
+            "At this n, overlap and bandwidth many heads of d_k = 2 beat two of d_k = D/2.",
             *("mse", 0.0, 0.0, "ends", "d_k"),
             where=is_fair_pair,
         ),
@@ -419,14 +423,16 @@ STUDY = Study(
     curves=(
         Curve("best_dimension", "mse", "best_level", over="d_k"),
         Curve("share_best", "mse", "best_share", over="d_k"),
+        Curve("fitted_to", "mse", "fitted_to", over=ALONG),
         *(
-            Curve(f"{kind}_{name}", "mse", f"{kind}_{name}", over=ALONG, where=is_plain)
-            for name in LAWS
-            for kind in ("law", "miss")
+            Curve(f"{kind}_{name}", "mse", f"{kind}_{name}", over=ALONG)
+            for name in FITTED
+            for kind in ("law", "miss", "regret")
         ),
     ),
     figures=(
-        Figure("best_dimension", f"{PAGES}:best_dimension", {"where": PLAIN, **TEXTS}),
+        Figure("best_dimension", f"{PAGES}:best_dimension", {**BEST, **TEXTS}),
+        Figure("grid", "nwsim.report.budgets:grid", {"where": ONE_N, **TEXTS}),
         Figure("risk", f"{PAGES}:profiles", {"where": SHOWN, **TEXTS}),
         Figure("blur", f"{PAGES}:profiles", {"where": SHOWN, **BLUR, **TEXTS}),
         Figure("best_heads", f"{PAGES}:best_heads", {"where": SHOWN, **TEXTS}),

@@ -18,20 +18,24 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FixedFormatter, FixedLocator, NullFormatter
 
 from nwsim._files import parse_setting
+from nwsim.exceptions import ParameterError
 from nwsim.report import drawing, layout
-from nwsim.report.frames import Where, absent, levels, performance, select, series
+from nwsim.report.frames import Where, absent, levels, levels_of, performance, select, series
 from nwsim.report.slopes import Tables
 from nwsim.report.style import COMPARED, Look, blank, styled
 from nwsim.report.words import Words
 
-LAWS: tuple[tuple[str, str, dict[str, Any]], ...] = (
-    ("law_printed", "(log $n$)$^{2/(4+d)}$ (printed)", {"color": "#D55E00", "lw": 1.6}),
-    ("law_power", "$n^{2/(4+d)}$", {"color": "#0072B2", "ls": "--"}),
-    ("law_log_ratio", "log $n$ / log log $n$", {"color": "#009E73", "ls": "-."}),
-    ("law_constant", "constant", {"color": "#888888", "ls": ":", "lw": 1.2}),
+LAW_LOOKS: tuple[dict[str, Any], ...] = (
+    {"color": "#D55E00", "lw": 1.6},
+    {"color": "#0072B2", "ls": "--"},
+    {"color": "#CC79A7", "ls": (0, (5, 1.5, 1, 1.5, 1, 1.5))},
+    {"color": "#009E73", "ls": "-."},
+    {"color": "#888888", "ls": ":", "lw": 1.2},
+    {"color": "#56B4E9", "ls": (0, (1, 1))},
 )
-"""Curve that holds a law's values, its text, and the look of its line."""
+"""Looks of rival laws, the first for the one that is judged."""
 
+FITTED: dict[str, Any] = {"color": "#444444", "ls": (0, (1, 1.4)), "lw": 0.8}
 BOOTSTRAP = ("least mean, 95% bootstrap interval", {"marker": "o"})
 
 
@@ -43,12 +47,14 @@ def best_dimension(
     curve: str = "best_dimension",
     row: str = "dim",
     x: str = "n_obs",
+    laws: Mapping[str, str] | None = None,
+    fitted_to: str = "fitted_to",
     labels: Mapping[str, str] | None = None,
 ) -> Figure:
     """Draw the best head dimension against n with rival laws: a row a budget, a column a method.
 
     Ticks of the vertical axis are the divisors of the budget that were compared. Laws are
-    drawn as the study fitted them, to the smaller n alone.
+    drawn as the study fitted them, to the smaller n alone: those left of a vertical line.
 
     Parameters
     ----------
@@ -61,8 +67,20 @@ def best_dimension(
         Name of the curve that holds the best levels.
     row, x : str
         Factors of the rows of panels and of the horizontal axis.
+    laws : mapping, optional
+        Curve that holds a law's values to its text in the key.
+    fitted_to : str
+        Curve that holds the largest n that the laws are fitted to.
     labels : mapping, optional
+
+    Raises
+    ------
+    ParameterError
+        If there are more laws than looks.
     """
+    laws = dict(laws or {})
+    if len(laws) > len(LAW_LOOKS):
+        raise ParameterError(f"laws must be at most {len(LAW_LOOKS)}; got {len(laws)}")
     words = Words(results.manifest, labels or {})
     table = _of_methods(select(results.curves[results.curves["curve"] == curve], where), methods)
     if table.empty:
@@ -70,15 +88,21 @@ def best_dimension(
     figure, cells = _panels(table, words, row, methods, x, words.axis(x), words.axis(curve))
     for cell in cells:
         own = {row: cell.row, "method": cell.column, **dict(where or {})}
-        for name, _, look in LAWS:
+        for name, look in zip(laws, LAW_LOOKS, strict=False):
             law = results.curves[results.curves["curve"] == name]
             law = select(law, own).sort_values("x")
             cell.axes.plot(law["x"], law["estimate"], zorder=1.6, **{"lw": 1.0, **look})
+        end = results.curves[results.curves["curve"] == fitted_to]
+        for last in select(end, own)["estimate"].dropna() if laws else ():
+            beyond = min(place for place in cell.table[x] if place > last)
+            cell.axes.axvline(math.sqrt(last * beyond), zorder=1.2, **FITTED)
         _draw_best(cell.axes, cell.table, x, COMPARED[0])
         beside = table if cell.row is None else table[table[row] == cell.row]
         cell.axes.set_ylim(beside["ci_low"].min() / 1.3, beside["ci_high"].max() * 1.3)
         _level_ticks(cell.axes, _divisors(results, own), "y")
-    entries = [BOOTSTRAP, *((text, look) for _, text, look in LAWS)]
+    entries = [BOOTSTRAP, *zip(laws.values(), LAW_LOOKS, strict=False)]
+    if laws:
+        entries.append(("laws are fitted to the left of this", FITTED))
     layout.finish(figure, cells, [], entries)
     return figure
 
@@ -281,8 +305,7 @@ def _panels(
     ylabel: str,
 ) -> tuple[Figure, list[layout.Cell]]:
     """Return panels with a row a level of ``row`` and a column a method, with titles."""
-    present = table["method"].unique().tolist()
-    order = [name for name in (methods or present) if name in present]
+    order = levels_of(table, "method", methods)
     figure, cells = layout.grid(
         table,
         words,

@@ -9,12 +9,14 @@ import pandas as pd
 import pytest
 from matplotlib.figure import Figure
 
-from nwsim.report import architecture
+from nwsim.exceptions import ParameterError
+from nwsim.report import architecture, budgets
 from tests.report.fake import FakeResults
 
 SIZES = (2**6, 2**8, 2**10)
 METHODS = ("inverse_root", "oracle")
 FIXED = {"world": "isotropic", "frames": "orthogonal", "noise": 0.5, "alpha": 1.5}
+LAWS = {"law_printed": "printed", "law_power": "power", "law_constant": "constant"}
 LABELS = {"dim": "$D$", "inverse_root": "source", "oracle": "best"}
 
 
@@ -57,9 +59,14 @@ def fake_results() -> FakeResults:
                 {"dim": dim, **FIXED, "method": method, "measure": "mse", "curve": name}
                 | {"n_obs": np.nan, "d_k": np.nan, "over": "n_obs,d_k", "x": n, "mcse": np.nan}
                 | {"estimate": 2.0, "ci_low": np.nan, "ci_high": np.nan}
-                for name, _, _ in architecture.LAWS
+                for name in LAWS
                 for n in SIZES
             ]
+            curves.append(
+                {"dim": dim, **FIXED, "method": method, "measure": "mse", "curve": "fitted_to"}
+                | {"n_obs": np.nan, "d_k": np.nan, "over": "n_obs,d_k", "x": np.nan}
+                | {"mcse": np.nan, "estimate": SIZES[1], "ci_low": np.nan, "ci_high": np.nan}
+            )
     measures = [
         {"name": "mse", "label": "error", "unit": "y²"},
         {"name": "floor2", "label": "floor", "unit": "y²"},
@@ -74,7 +81,7 @@ def fake_results() -> FakeResults:
 
 
 PAGES: dict[str, tuple[Any, dict[str, Any], int]] = {
-    "best_dimension": (architecture.best_dimension, {"where": FIXED}, 4),
+    "best_dimension": (architecture.best_dimension, {"where": FIXED, "laws": LAWS}, 4),
     "profiles": (architecture.profiles, {"where": FIXED, "floor": "floor2"}, 4),
     "best_heads": (architecture.best_heads, {"where": FIXED}, 2),
     "small_against_large": (architecture.small_against_large, {}, 4),
@@ -121,7 +128,7 @@ def test_nothing_written_leaves_the_page(page: tuple[str, Figure]) -> None:
 
 
 def test_best_dimension_shows_the_table_and_ticks_at_divisors() -> None:
-    figure = architecture.best_dimension(fake_results(), where=FIXED, methods=METHODS)
+    figure = architecture.best_dimension(fake_results(), where=FIXED, methods=METHODS, laws=LAWS)
     assert points_of(figure, 0) == [([64.0, 256.0, 1024.0], [2.0, 2.0, 4.0])]
     ticks = figure.axes[2].yaxis.get_majorticklocs()
     low, high = figure.axes[2].get_ylim()
@@ -129,7 +136,45 @@ def test_best_dimension_shows_the_table_and_ticks_at_divisors() -> None:
     assert low < 2
     assert high > 4
     laws = [line for line in figure.axes[0].lines if line.get_marker() in ("None", "")]
-    assert sum(len(line.get_xdata()) == len(SIZES) for line in laws) >= len(architecture.LAWS)
+    assert sum(len(line.get_xdata()) == len(SIZES) for line in laws) == len(LAWS)
+    # Between the last n that laws are fitted to and the next.
+    (fence,) = [line for line in laws if len(set(line.get_xdata())) == 1]
+    assert fence.get_xdata()[0] == pytest.approx(2**9)
+    key = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert set(LAWS.values()) < set(key)
+
+
+def test_without_laws_none_is_drawn_and_too_many_are_refused() -> None:
+    figure = architecture.best_dimension(fake_results(), where=FIXED, methods=METHODS)
+    assert not [line for line in figure.axes[0].lines if line.get_marker() in ("None", "")][1:]
+    many = {f"law_{k}": "law" for k in range(9)}
+    with pytest.raises(ParameterError, match="laws must be at most"):
+        architecture.best_dimension(fake_results(), where=FIXED, laws=many)
+
+
+def test_the_grid_has_a_cell_an_architecture_and_frames_the_best() -> None:
+    where = {**FIXED, "n_obs": SIZES[0]}
+    figure = budgets.grid(fake_results(), where=where, methods=METHODS, labels=LABELS)
+    figure.draw_without_rendering()
+    panels = [axes for axes in figure.axes if axes.texts]
+    assert [axes.get_title(loc="left") for axes in panels] == ["source", "best"]
+    ticks = [1, 2, 3, 4, 6, 8, 12]
+    for axes, method in zip(panels, METHODS, strict=True):
+        found = {}
+        for box, text in zip(axes.patches, axes.texts, strict=True):
+            x, y = text.get_position()
+            assert box.get_x() == x - 0.5
+            assert box.get_y() == y - 0.5
+            found[ticks[x], ticks[y]] = text.get_text(), box
+        assert {size * heads for size, heads in found} == {8, 12}
+        assert len(found) == 4 + 6
+        framed = {place for place, (_, box) in found.items() if box.get_edgecolor()[3] > 0}
+        best = [best_of(dim, SIZES[0], method) for dim in (8, 12)]
+        assert framed == {(best[0], 8 // best[0]), (best[1], 12 // best[1])}
+        assert found[1, 8][0] == f"{0.5 + 0.1 * np.log(best[0]):.2f}".removeprefix("0")
+    with pytest.raises(ParameterError, match="n_obs"):
+        budgets.grid(fake_results(), where=FIXED)
+    assert "nothing to draw" in budgets.grid(fake_results(), where={"dim": 99}).texts[0].get_text()
 
 
 def test_rings_stand_at_the_least_estimate_of_every_line() -> None:
