@@ -234,7 +234,9 @@ def interior_optimum(levels: ArrayLike, values: ArrayLike, margin: float = 0.0) 
     -------
     Verdict
         Its estimate is the log of the ratio of means, chosen interior level over an end, for
-        the end whose upper bound is higher; theory 0, two-sided 95% t interval. "supported"
+        the end whose upper bound is higher; if refuted, on all rows, that of the interior level
+        which comes nearest to beating the end that none beats. Theory 0, two-sided 95% t
+        interval. "supported"
         iff for both ends the one-sided 95% upper bound is below ``-margin``. "refuted" iff
         one end is not beaten by any interior level: the lower bounds of all the log ratios
         exceed ``-margin``. Else "inconclusive". NaN for k < 3, R < 4, or a mean that is not
@@ -263,15 +265,15 @@ def interior_optimum(levels: ArrayLike, values: ArrayLike, margin: float = 0.0) 
     upper = [_bound(pair, LEVEL) for pair in pairs]
     if not np.isfinite(upper).all():
         return undecided(0.0, margin)
-    word = INCONCLUSIVE
+    decisive, word = pairs[int(np.argmax(upper))], INCONCLUSIVE
     if max(upper) < -margin:
         word = SUPPORTED
     else:
         for end in (0, -1):
             ratios = [log_ratio(rows[:, j], rows[:, end]) for j in range(1, k - 1)]
-            if all(_bound(ratio, -LEVEL / 2) > -margin for ratio in ratios):
-                word = REFUTED
-    decisive = pairs[int(np.argmax(upper))]
+            lower = [_bound(ratio, -LEVEL / 2) for ratio in ratios]
+            if min(lower) > -margin:
+                decisive, word = ratios[int(np.argmin(lower))], REFUTED
     return t_verdict(decisive.estimate, decisive.mcse, margin, decisive.n_sim, word)
 
 

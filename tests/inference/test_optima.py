@@ -289,3 +289,13 @@ def test_interior_optimum_undefined(values):
 def test_refuses_by_name(call, message):
     with pytest.raises(ParameterError, match=message):
         call()
+
+
+def test_a_refuted_row_shows_what_refutes_it():
+    rng = np.random.default_rng(21)
+    noise = 0.3 * rng.standard_normal((40, 1)) + 0.05 * rng.standard_normal((40, 5))
+    values = np.exp(np.array([0.0, 0.05, 0.1, 0.2, 0.3]) + noise)
+    found = interior_optimum([1, 2, 4, 8, 16], values, 0.01)
+    assert found.verdict == "refuted"
+    assert found.estimate == pytest.approx(np.log(values[:, 1].mean() / values[:, 0].mean()))
+    assert found.ci_low > -0.01
