@@ -381,7 +381,7 @@ STUDY = Study(
         Claim(
             "S1",
             "At a fixed budget the best d_k grows like (log n)^(2/(4+d)): no rival law predicts it "
-            "better at larger n. Support is out of reach: these divisors cannot tell a constant.",
+            "better at larger n. Support is out of reach: divisors cannot tell it from a constant.",
             *("mse", 0.0, 0.05, "scaling_law", ALONG),
         ),
         # The margin is half the distance to a constant.
