@@ -35,12 +35,11 @@ Performance measures
 from typing import Any
 
 import numpy as np
-from scipy.optimize import minimize_scalar
 
 from nwsim.dgp import HEAD_WORLDS, head_mechanism, projected_errors
 from nwsim.heads import diversity_path, head_diversity_index
 from nwsim.inference import decompose_conditional, design_moments
-from nwsim.smoothing import MultiHeadNadarayaWatson
+from nwsim.smoothing import MultiHeadNadarayaWatson, oracle_bandwidth
 from nwsim.study import Claim, Contrast, Curve, Figure, Grid, Measure, Method, Profile, Study
 
 DIM = 10
@@ -124,16 +123,10 @@ def oracle(condition, data, rng):
         rng, condition["n_obs"], N_DESIGNS, N_QUERIES // 2, None, function=data.function
     )
     frames = path_of(condition).frames_at(condition["hdi"])
-    low, high = np.log(fixed_bandwidth(condition)) + np.log([1 / 4, 8])
-    found = minimize_scalar(
-        lambda log_h: parts(frames, np.exp(log_h), few)[0].mse,
-        bounds=(low, high),
-        method="bounded",
-        options={"xatol": 0.1},
-    )
-    row = at_bandwidth(condition, data, float(np.exp(found.x)))
-    at_edge = min(found.x - low, high - found.x) < 0.2
-    return {**row, "bandwidth": float(np.exp(found.x)), "n_at_edge": bool(at_edge)}
+    start = fixed_bandwidth(condition)
+    best = oracle_bandwidth(lambda h: parts(frames, h, few)[0].mse, start / 4.0, 8.0 * start)
+    row = at_bandwidth(condition, data, best.bandwidth)
+    return {**row, "bandwidth": best.bandwidth, "n_at_edge": best.at_edge}
 
 
 def index(condition, data, rng):

@@ -33,7 +33,6 @@ Performance measures
 from typing import Any
 
 import numpy as np
-from scipy.optimize import minimize_scalar
 
 from nwsim.dgp import Mechanism, Region, make_design, make_noise, make_world
 from nwsim.inference import (
@@ -46,7 +45,7 @@ from nwsim.inference import (
     rate_exponent,
     rate_exponents,
 )
-from nwsim.smoothing import NadarayaWatson, get_kernel
+from nwsim.smoothing import NadarayaWatson, get_kernel, oracle_bandwidth
 from nwsim.study import (
     Claim,
     Contrast,
@@ -195,31 +194,19 @@ def at_oracle(condition, data, rng):
     few = mechanism(condition).draw(
         rng, n_obs, N_DESIGNS, N_QUERIES // 4, region, function=data.function
     )
-    h, at_edge = oracle_bandwidth(condition, few)
-    row, _ = conditional_parts(condition, data, h)
-    return {**row, "bandwidth": h, "n_at_edge": at_edge}
-
-
-def oracle_bandwidth(condition, few):
-    """Minimise the conditional mean squared error over h.
-
-    To a tenth in log h: the error is flat about its minimum. Returns h and whether the search
-    stopped at an end of its range.
-    """
     start = rate_bandwidth(condition)
-    low, high = np.log(start / 6.0), np.log(min(6.0 * start, WIDEST))
     models = [smoother(condition, start).fit(sample.X, sample.f) for sample in few.samples]
 
-    def risk(log_h):
+    def risk(h):
         per_design = [
-            moments(model.at_bandwidth(np.exp(log_h)), few, sample)
+            moments(model.at_bandwidth(h), few, sample)
             for model, sample in zip(models, few.samples, strict=True)
         ]
         return decompose_conditional(per_design, few.truth).mse
 
-    found = minimize_scalar(risk, bounds=(low, high), method="bounded", options={"xatol": 0.1})
-    at_edge = min(found.x - low, high - found.x) < 0.2
-    return float(np.exp(found.x)), bool(at_edge)
+    best = oracle_bandwidth(risk, start / 6.0, min(6.0 * start, WIDEST))
+    row, _ = conditional_parts(condition, data, best.bandwidth)
+    return {**row, "bandwidth": best.bandwidth, "n_at_edge": best.at_edge}
 
 
 def at_leave_one_out(condition, data, rng):

@@ -39,7 +39,6 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from scipy.optimize import minimize_scalar
 
 from nwsim.dgp import head_mechanism, projected_errors
 from nwsim.heads import coordinate_frames, random_frames
@@ -49,7 +48,7 @@ from nwsim.inference.laws import FREE_POWER, LawComparison
 from nwsim.inference.trends import LEVEL
 from nwsim.inference.verdicts import INCONCLUSIVE, undecided
 from nwsim.seeding import digest
-from nwsim.smoothing import MultiHeadNadarayaWatson
+from nwsim.smoothing import MultiHeadNadarayaWatson, oracle_bandwidth
 from nwsim.study import (
     Claim,
     ClaimRule,
@@ -157,28 +156,25 @@ def at_softmax(condition, data, rng):
 
 
 def at_oracle(condition, data, rng):
-    """Choose h for this function on a design of its own, then score it on the replicate's."""
+    """Choose h for this function on a design and queries of its own, then score it."""
     replicate, frames, _ = data
-    (sample,) = mechanism(condition).draw_samples(
-        replicate.function, rng.spawn(1), condition["n_obs"]
+    few = mechanism(condition).draw(
+        rng, condition["n_obs"], 1, N_SEARCH, None, function=replicate.function
     )
-    model, few = fit(frames, sample), replicate.at_queries(slice(N_SEARCH))
+    (sample,) = few.samples
+    model = fit(frames, sample)
     # From far below the rate of a smooth function of d_k variables, since averaging many heads
     # takes the variance away and asks for narrow windows, to one in which all weights are
     # nearly equal: exponents |x - X|^2 / 2h^2 have a spread of sqrt(d_k) / h^2.
     rate = condition["n_obs"] ** (-1.0 / (4.0 + condition["d_k"]))
-    low, high = np.log(rate / 8.0), np.log(6.0 * condition["d_k"] ** 0.25)
 
-    def risk(log_h):
-        found = model.ensemble_moments(
-            few.queries, sample.f, sample.noise_variance, float(np.exp(log_h))
-        )
-        return float(np.mean((found.heads.mean(axis=1) - few.truth) ** 2 + found.noise))
+    def risk(h):
+        found = model.ensemble_moments(few.queries, sample.f, sample.noise_variance, h)
+        return np.mean((found.heads.mean(axis=1) - few.truth) ** 2 + found.noise)
 
-    found = minimize_scalar(risk, bounds=(low, high), method="bounded", options={"xatol": 0.15})
-    at_edge = min(found.x - low, high - found.x) < 0.3
-    h = float(np.exp(found.x))
-    return {**score(data, h), "bandwidth": h, "n_at_edge": int(at_edge)}
+    best = oracle_bandwidth(risk, rate / 8.0, 6.0 * condition["d_k"] ** 0.25, tolerance=0.15)
+    row = score(data, best.bandwidth)
+    return {**row, "bandwidth": best.bandwidth, "n_at_edge": best.at_edge}
 
 
 def floors(data):

@@ -8,7 +8,7 @@ all squared bias would count as variance.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -68,10 +68,6 @@ class Replicate:
         seed = np.random.SeedSequence(entropy, spawn_key=key)
         rng = np.random.Generator(np.random.PCG64(seed))
         return self.samples[j].f + self.noise.draw(rng, self.samples[j].X)
-
-    def at_queries(self, chosen: slice) -> Replicate:
-        """Return the same replicate with some of its queries."""
-        return replace(self, queries=self.queries[chosen], truth=self.truth[chosen])
 
 
 @dataclass(frozen=True, eq=False)

@@ -5,6 +5,7 @@ from nwsim.smoothing.engines import ENGINES
 from nwsim.smoothing.estimators import LocalLinear, NadarayaWatson, QuerySummary
 from nwsim.smoothing.kernels import Kernel, get_kernel, kernel_names, register_kernel
 from nwsim.smoothing.multihead import MultiHeadNadarayaWatson
+from nwsim.smoothing.search import OracleBandwidth, oracle_bandwidth
 from nwsim.smoothing.sums import MomentSums
 
 __all__ = [
@@ -15,8 +16,10 @@ __all__ = [
     "MomentSums",
     "MultiHeadNadarayaWatson",
     "NadarayaWatson",
+    "OracleBandwidth",
     "QuerySummary",
     "get_kernel",
     "kernel_names",
+    "oracle_bandwidth",
     "register_kernel",
 ]

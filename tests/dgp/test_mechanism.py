@@ -156,14 +156,6 @@ def test_queries_are_stratified_in_each_coordinate():
         assert sorted(strata[:, a]) == list(range(64))
 
 
-def test_some_queries_of_a_replicate():
-    replicate = drawn(mechanism())
-    some = replicate.at_queries(slice(3))
-    np.testing.assert_array_equal(some.truth, replicate.truth[:3])
-    assert some.samples is replicate.samples
-    np.testing.assert_array_equal(some.responses(1), replicate.responses(1))
-
-
 def test_drawing_leaves_the_mechanism_and_global_state_alone():
     source = mechanism()
     before = repr(source)
