@@ -68,9 +68,20 @@ def test_the_oracle_is_no_worse_than_the_theorem_on_average(quick):
     assert math.exp(np.log(cost).mean()) > 1.0
 
 
-def test_the_rule_for_the_number_of_replicates_is_met_by_the_tracked_results():
-    claims = read_results(STUDIES.parent / "results" / "rate").claims
-    rough = claims[(claims["claim"] == "R1") & claims["setting"].str.contains("world=rough")]
-    rough = rough[rough["setting"].str.contains("dim=1;")]
-    assert len(rough) == 5
-    assert (rough["mcse"] < 0.005).all()
+@pytest.mark.parametrize(
+    ("study", "claim", "quantity", "setting", "below", "count"),
+    [
+        ("rate", "R1", "mse", r"dim=1;.*world=rough", 0.005, 5),
+        ("decomposition", "B1_routes", "routes_mse", "", 0.003, 61),
+        ("hdi", "H2_ends", "total_at_1", "world=(?!index_shared)", 0.025, 45),
+        ("weighting", "W1", "log_ratio", "", 0.025, 88),
+    ],
+)
+def test_the_rule_for_the_number_of_replicates_is_met_by_the_tracked_results(
+    study, claim, quantity, setting, below, count
+):
+    claims = read_results(STUDIES.parent / "results" / study).claims
+    own = claims[(claims["claim"] == claim) & (claims["quantity"] == quantity)]
+    own = own[own["setting"].str.contains(setting)]
+    assert len(own) == count
+    assert (own["mcse"] < below).all()
