@@ -100,11 +100,14 @@ class Points:
         if not self._wide:
             raise ParameterError("over must name two factors for points to have groups")
         columns = self.columns()
-        for level in np.unique(self.levels[:, 0]):
-            own = np.flatnonzero(self.levels[:, 0] == level)
-            yield Group(
-                float(level), self.levels[own, 1], _common([columns[i] for i in own.tolist()])
-            )
+        for own in self._groups():
+            values = _common([columns[i] for i in own])
+            yield Group(float(self.levels[own[0], 0]), self.levels[own, 1], values)
+
+    def _groups(self) -> list[IntArray]:
+        """Return the positions of the points of each level of the first of two factors."""
+        first = self.levels[:, 0]
+        return [np.flatnonzero(first == level) for level in np.unique(first)]
 
     def rng(self) -> np.random.Generator:
         """Return a Generator for a bootstrap: the same for these points in every run."""
@@ -118,9 +121,11 @@ class Points:
         """
         standing, planned = self.n_sim, self.n_planned
         if self.paired and not self.short:
-            matrices = [group.values for group in self.groups()] if self._wide else [self.matrix()]
-            standing = np.array([len(rows) for rows in matrices])
-            planned = np.full(standing.size, self.n_planned.max())
+            columns = self.columns()
+            together = self._groups() if self._wide else [np.arange(len(columns))]
+            standing = np.array([len(_common([columns[i] for i in own])) for own in together])
+            # As many as every level of a group was planned to have.
+            planned = np.array([self.n_planned[own].min() for own in together])
         return bool(
             not self.short
             and (standing >= MIN_REPLICATES).all()

@@ -264,3 +264,23 @@ def test_one_level_is_nothing_to_compare(rule):
     for claimed in ("never_rises", "straight_line", "falls_in_logs", "ends"):
         (verdict,) = judge(along(claimed), cells, sample, ("t",))
         assert verdict["verdict"] == "inconclusive"
+
+
+def test_groups_may_have_different_numbers_of_replicates(two_factors):
+    # Half as many were planned, and stand, at the second n: nothing is lost.
+    class Fewer(Planted):
+        def column(self, cell: Cell, method: str, measure: str) -> tuple[np.ndarray, np.ndarray]:
+            reps, values = super().column(cell, method, measure)
+            return reps[: cell.n_sim], values[: cell.n_sim]
+
+    cells = [
+        dataclasses.replace(cell, n_sim=N_SIM if cell.factors["n_obs"] == 100 else N_SIM // 2)
+        for cell in cells_of(PATH)
+    ]
+    claim = along("both", theory=1.0, over=("n_obs", "t"))
+    (row,) = judge(claim, cells, Fewer(lambda f: 1.0 + f["t"]), shared=("t",))
+    assert row["verdict"] == "supported"
+    assert [len(group.values) for group in two_factors[0]] == [N_SIM, N_SIM // 2]
+    few = [dataclasses.replace(cell, n_sim=2 * N_SIM) for cell in cells]
+    (row,) = judge(claim, few, Planted(lambda f: 1.0 + f["t"]), shared=("t",))
+    assert row["verdict"] == "inconclusive"

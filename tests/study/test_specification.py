@@ -166,7 +166,10 @@ def test_wrong_specifications_name_the_field(change: dict[str, Any], named: str)
         (lambda: Measure("n_empty", "M"), "count"),
         (lambda: Profile(0, rule="r"), "n_sim"),
         (lambda: Profile(5), "rule"),
-        (lambda: Claim(**{**CLAIM, "rule": "guess"}), "must be one of 'rate', 'equivalence', 'not_above'"),
+        (
+            lambda: Claim(**{**CLAIM, "rule": "guess"}),
+            "must be one of 'rate', 'equivalence', 'not_above'",
+        ),
         (lambda: Claim(**{**CLAIM, "margin": 0.0}), "margin of claim 'C'"),
         (lambda: Claim(**{**CLAIM, "theory": math.nan}), "theory of claim 'C'"),
         (lambda: Claim(**CLAIM, tail=1), "2 levels"),
