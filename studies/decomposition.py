@@ -386,7 +386,7 @@ STUDY = Study(
             keep=is_quick,
             rule="enough to fill every table",
         ),
-        "standard": Profile(100, rule="standard error of the ratio of routes below 3%"),
-        "full": Profile(1500, rule="the same below 1%"),
+        "standard": Profile(100, rule="standard error of routes_mse below 0.3%"),
+        "full": Profile(1500, rule="the same below 0.1%"),
     },
 )
