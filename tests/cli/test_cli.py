@@ -184,6 +184,12 @@ def test_help_is_quick_and_light() -> None:
     assert "new-study" in done.stdout
 
 
+def default_signals() -> None:
+    """Undo what a shell hands on to jobs in the background: they ignore interrupts and hang-ups."""
+    for number in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM):
+        signal.signal(number, signal.SIG_DFL)
+
+
 def test_interrupt_leaves_a_checkpoint_that_goes_on(place: Path) -> None:
     slow = "import time; time.sleep(0.02)"
     write_study(place / "studies", BEFORE_PLAIN=slow)
@@ -191,7 +197,7 @@ def test_interrupt_leaves_a_checkpoint_that_goes_on(place: Path) -> None:
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     process = subprocess.Popen(
         command, cwd=place, env=environment, stderr=subprocess.PIPE, text=True,
-        start_new_session=True,
+        start_new_session=True, preexec_fn=default_signals,
     )  # fmt: skip
     checkpoint = place / "cut/toy" / CHECKPOINT
     deadline = time.monotonic() + 30
@@ -218,7 +224,7 @@ def start(place: Path, *arguments: str) -> subprocess.Popen[str]:
     command = [sys.executable, "-m", "nwsim", "run", "toy", "--workers", "2", "--out", "cut"]
     process = subprocess.Popen(
         [*command, *arguments], cwd=place, env={**os.environ, "PYTHONPATH": str(ROOT)},
-        stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+        stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, preexec_fn=default_signals,
     )  # fmt: skip
     checkpoint = place / "cut/toy" / CHECKPOINT
     deadline = time.monotonic() + 30
