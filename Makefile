@@ -8,6 +8,10 @@ REPLACE ?=
 PYTEST_ARGS ?=
 PYTHON ?=
 
+# A variable in small letters would be taken for none, and a standard run go on for minutes.
+$(foreach name,profile workers replace,$(if $(filter command,$(firstword $(origin $(name)))),\
+    $(error $(name)=$($(name)): make variables are written in capitals, as in PROFILE=quick)))
+
 VENV := .venv
 PY := $(VENV)/bin/python
 MADE := $(VENV)/.made
