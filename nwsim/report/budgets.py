@@ -11,7 +11,7 @@ from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from nwsim.report.frames import Where, absent, levels, levels_of, performance, series
+from nwsim.report.frames import Where, absent, check_single, levels, levels_of, performance
 from nwsim.report.slopes import Tables
 from nwsim.report.style import blank, panels, styled
 from nwsim.report.words import Words
@@ -55,7 +55,7 @@ def grid(
     table = performance(results.performance, [measure], where, methods)
     if table.empty:
         return blank(absent([measure], where, methods))
-    series(table, ["method", budget], x)  # refuses factors that vary along a budget
+    check_single(table, ["method", budget, x])
     least = table.groupby(["method", budget])["estimate"].transform("min")
     table = table.assign(ratio=table["estimate"] / least)
     order = levels_of(table, "method", methods)

@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from nwsim._files import level_text
 from nwsim.exceptions import ParameterError
 from nwsim.report import drawing, layout
-from nwsim.report.frames import Where, absent, levels, performance, select, series
+from nwsim.report.frames import Where, absent, check_single, levels, performance, select, series
 from nwsim.report.slopes import Tables
 from nwsim.report.style import COMPARED, DOTTED, Look, blank, look_of, styled
 from nwsim.report.words import Words
@@ -34,9 +34,12 @@ def wrapped(table: pd.DataFrame, panel: str) -> pd.DataFrame:
 
 
 def _panels(
-    table: pd.DataFrame, words: Words, x: str, ylabel: str, **options: Any
+    table: pd.DataFrame, words: Words, by: str, panel: str, x: str, ylabel: str, log: bool = False
 ) -> tuple[Figure, list[layout.Cell]]:
-    return layout.grid(
+    """Return named panels, one a level of ``panel``, with one row a level of ``by`` and of x."""
+    check_single(table, [panel, by, x])
+    table = wrapped(table, panel)
+    figure, cells = layout.grid(
         table,
         words,
         ("_row", levels(table, "_row")),
@@ -45,13 +48,11 @@ def _panels(
         x_log=False,
         xlabel=words.axis(x),
         ylabel=ylabel,
-        **options,
+        log=log,
     )
-
-
-def _check_fixed(table: pd.DataFrame, by: Sequence[str], x: str) -> None:
-    """Raise if a factor that the page does not show still varies."""
-    series(table, list(by), x)
+    for cell in cells:
+        cell.axes.set_title(words.level(panel, cell.table[panel].iloc[0]))
+    return figure, cells
 
 
 @styled
@@ -96,9 +97,7 @@ def stacked(
     table = performance(results.performance, wanted, where, [method])
     if table.empty:
         return blank(absent(wanted, where, [method]))
-    _check_fixed(table, [panel, "measure"], x)
-    table = wrapped(table, panel)
-    figure, cells = _panels(table, words, x, words.measure(total), log=False)
+    figure, cells = _panels(table, words, "measure", panel, x, words.measure(total))
     for cell in cells:
         axes = cell.axes
         rows = {str(name): part.sort_values(x) for name, part in cell.table.groupby("measure")}
@@ -112,7 +111,6 @@ def stacked(
             axes.plot(rows[floor][x], rows[floor]["estimate"], **FLOOR)
         drawing.draw_line(axes, rows[total], TOTAL, x, log=False, x_log=False)
         axes.set_ylim(0.0, None)
-        axes.set_title(words.level(panel, cell.table[panel].iloc[0]))
     entries: list[layout.Entry] = [(f"{words.label(total)}, 95% interval", {"marker": "o"})]
     entries += [
         (words.label(part), {"color": PART_COLOURS.get(part, "#999999"), "lw": 6})
@@ -160,14 +158,11 @@ def relative(
     table = select(results.contrasts, {**dict(where or {}), **wanted})
     if table.empty:
         return blank(absent([measure], where, [method]) + f" among the contrasts along {x}")
-    _check_fixed(table, [panel, line], x)
-    table = wrapped(table, panel)
     ylabel = f"{words.label(measure)} over that at {words.symbol(x)} = {table['baseline'].iloc[0]}"
-    figure, cells = _panels(table, words, x, ylabel, log=False)
+    figure, cells = _panels(table, words, line, panel, x, ylabel)
     known = levels(table, line)
     for cell in cells:
         cell.axes.axhline(1.0, color="#444444", lw=0.8, zorder=1.2)
-        cell.axes.set_title(words.level(panel, cell.table[panel].iloc[0]))
         for condition, rows in series(cell.table, [line], x):
             look = COMPARED[known.index(condition[line]) % len(COMPARED)]
             drawing.draw_line(cell.axes, rows, look, x, log=False, x_log=False)
@@ -219,11 +214,9 @@ def along(
     table = performance(results.performance, measures, where, [method])
     if table.empty:
         return blank(absent(measures, where, [method]))
-    _check_fixed(table, [panel, "measure"], x)
-    table = wrapped(table, panel)
-    figure, cells = _panels(table, words, x, ylabel or words.measure(measures[0]), log=log)
+    ylabel = ylabel or words.measure(measures[0])
+    figure, cells = _panels(table, words, "measure", panel, x, ylabel, log)
     for cell in cells:
-        cell.axes.set_title(words.level(panel, cell.table[panel].iloc[0]))
         for _, rows in series(cell.table, ["measure"], x):
             look = look_of(list(measures).index(rows["measure"].iloc[0]))
             drawing.draw_line(cell.axes, rows, look, x, log=log, x_log=False)
@@ -275,19 +268,17 @@ def steps(
     table = select(results.curves, {**dict(where or {}), **wanted})
     if table.empty:
         return blank(absent(measures, where, [method]) + f" in curve {curve}")
-    table = wrapped(table.assign(**{x: table["x"]}), panel)
-    _check_fixed(table, [panel, "measure"], x)
+    table = table.assign(**{x: table["x"]})
     margin = _margin(results, claim)
-    figure, cells = _panels(table, words, x, "step over the first mean", log=False)
+    figure, cells = _panels(table, words, "measure", panel, x, "step over the first mean")
     for cell in cells:
         level = cell.table[panel].iloc[0]
         # The claim is about rises alone.
         cell.axes.axhspan(0.0, margin, color="#EDEDED", lw=0, zorder=0.4)
         cell.axes.axhline(0.0, color="#444444", lw=0.8, zorder=1.2)
         verdict = _verdict(results, claim, {**dict(where or {}), panel: level, "method": method})
-        cell.axes.set_title(
-            f"{words.level(panel, level)}: {verdict}" if verdict else words.level(panel, level)
-        )
+        if verdict:
+            cell.axes.set_title(f"{words.level(panel, level)}: {verdict}")
         for _, rows in series(cell.table, ["measure"], x):
             position = list(measures).index(rows["measure"].iloc[0])
             shift = layout.aside(

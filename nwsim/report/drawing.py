@@ -5,16 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from fractions import Fraction
-from statistics import NormalDist
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
+from nwsim.inference.verdicts import Z95
 from nwsim.report.style import DOTTED, Look
-
-Z95 = NormalDist().inv_cdf(0.975)
 
 # Wide and pale, below the data: it stays visible where estimates lie on top of it.
 STATED: dict[str, Any] = {"lw": 4.0, "alpha": 0.28, "zorder": 1.5, "solid_capstyle": "butt"}

@@ -11,8 +11,9 @@ from matplotlib.colors import CenteredNorm
 from matplotlib.figure import Figure
 
 from nwsim.exceptions import ParameterError
+from nwsim.inference.verdicts import Z95
 from nwsim.report import drawing, layout
-from nwsim.report.frames import Where, absent, levels, performance, select, series
+from nwsim.report.frames import Where, absent, check_single, levels, performance, select, series
 from nwsim.report.slopes import Tables
 from nwsim.report.style import COMPARED, DOTTED, blank, new_figure, panels, styled
 from nwsim.report.words import Words
@@ -261,7 +262,7 @@ def shares(
         return blank(absent(parts, where, methods))
     # Only conditions in which every method runs.
     table = table[table["condition_id"].isin(both["condition_id"])]
-    series(table, [panel, "method"], "measure")
+    check_single(table, [panel, "method", "measure"])
     known = levels(table, panel)
     figure, axes = panels(1, len(known), height=2.4, sharey="all")
     for place, level in zip(axes[0], known, strict=True):
@@ -273,7 +274,7 @@ def shares(
                 colour = BARS.get(part, "#999999")
                 place.bar(position, row["estimate"], 0.6, bottom=below, color=colour)
                 below += row["estimate"]
-                half = drawing.Z95 * row["mcse"]
+                half = Z95 * row["mcse"]
                 place.errorbar(position, below, yerr=half, color="black", elinewidth=0.8)
         place.set_xticks(range(len(methods)), [words.method(name) for name in methods])
         place.set_title(words.level(panel, level))

@@ -91,6 +91,28 @@ def absent(measures: Sequence[str], where: Where, methods: Sequence[str] | None)
     return f"no rows with {listed}"
 
 
+def check_single(frame: pd.DataFrame, shown: Sequence[str]) -> None:
+    """Refuse rows that would stand at one place: a factor that the page does not show varies.
+
+    Raises
+    ------
+    ParameterError
+        If two rows agree in all columns ``shown``; the message names the factors that differ.
+    """
+    if not frame.duplicated(list(shown)).any():
+        return
+    groups = frame.groupby(list(shown))
+    varying = [
+        name
+        for name in [*factor_names(frame), "method"]
+        if name in frame.columns and name not in shown and groups[name].nunique().max() > 1
+    ]
+    raise ParameterError(
+        "where must fix every factor that the figure does not show; still varying: "
+        f"{', '.join(varying) or 'none, rows are repeated'}"
+    )
+
+
 def series(
     frame: pd.DataFrame, by: Sequence[str], over: str = "n_obs"
 ) -> list[tuple[dict[str, Any], pd.DataFrame]]:

@@ -10,11 +10,10 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from nwsim.exceptions import ParameterError
 from nwsim.heads import minimum_overlap, null_mean
+from nwsim.inference.verdicts import Z95
 from nwsim.report import layout
-from nwsim.report.drawing import Z95
-from nwsim.report.frames import Where, absent, factor_names, levels, performance, select
+from nwsim.report.frames import Where, absent, check_single, levels, performance, select
 from nwsim.report.slopes import Tables, claimed
 from nwsim.report.style import COMPARED, DOTTED, Look, blank, panels, styled
 from nwsim.report.words import Words, number
@@ -67,7 +66,7 @@ def optimum(
     if table.empty:
         return blank(absent([measure], where, [method]))
     places, looks = _order(table, x), levels(table, line)
-    _check_single(table, [*SIZE, panel, line, x])
+    check_single(table, [*SIZE, panel, line, x])
     figure, cells = _panels(table, [*SIZE, panel])
     for axes, rows in cells:
         first = _first(rows)
@@ -132,7 +131,7 @@ def spectra(
         return blank(absent(names, where, [method]))
     table = table.assign(angle=[int(name.partition("_")[2]) for name in table["measure"]])
     lines = _order(table, line)
-    _check_single(table, [*SIZE, panel, line, "method", "angle"])
+    check_single(table, [*SIZE, panel, line, "method", "angle"])
     figure, cells = _panels(table.sort_values([*SIZE, panel], kind="stable"), [*SIZE, panel])
     for axes, rows in cells:
         places = sorted(rows["angle"].unique().tolist())
@@ -193,7 +192,7 @@ def reasons(
     table = table[table["contrast"].isin(names)]
     if table.empty:
         return blank(f"no contrasts {', '.join(names)}")
-    _check_single(table, ["contrast", panel, x])
+    check_single(table, ["contrast", panel, x])
     places, columns = _order(table, x), levels(table, panel)
     figure, axes = panels(len(rivals), len(columns))
     for (i, j), own in np.ndenumerate(axes):
@@ -211,20 +210,6 @@ def reasons(
     entries = layout.line_entries(COMPARED, [words.label(part) for part in parts], "none")
     layout.key(figure, [*entries, layout.INTERVAL])
     return figure
-
-
-def _check_single(table: pd.DataFrame, shown: Sequence[str]) -> None:
-    """Raise if two rows would stand at one place: a factor that the page does not show varies."""
-    if table.duplicated(list(shown)).any():
-        varying = [
-            name
-            for name in factor_names(table)
-            if name not in shown and table.groupby(list(shown))[name].nunique().max() > 1
-        ]
-        raise ParameterError(
-            "where must fix every factor that the figure does not show; still varying: "
-            f"{', '.join(varying) or 'none, rows are repeated'}"
-        )
 
 
 def _panels(

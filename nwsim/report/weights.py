@@ -357,10 +357,7 @@ class _Page:
 
     def finish(self, entries: Sequence[layout.Entry] = ()) -> Figure:
         """Add the key and fix the layout."""
-        lines: list[layout.Entry] = []
-        for method in self.methods:
-            look = self.look(method)
-            name = self.words.method(method)
-            lines.append((name, {"color": look.color, "marker": look.marker}))
+        looks = [self.look(method) for method in self.methods]
+        lines = layout.line_entries(looks, [self.words.method(method) for method in self.methods])
         layout.finish(self.figure, self.cells, [], [*lines, layout.INTERVAL, *entries])
         return self.figure
