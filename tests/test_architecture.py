@@ -31,8 +31,9 @@ LEVELS = {
     "report": 4,
     "study": 5,
     "learning": 5,
-    "cli": 6,
-    "__main__": 7,
+    "bench": 6,
+    "cli": 7,
+    "__main__": 8,
 }
 # The foundations are one level and may use each other.
 FOUNDATIONS = {name for name, level in LEVELS.items() if level == 0}
