@@ -303,12 +303,12 @@ def with_slopes(rows: Sequence[dict[str, Any]]) -> pd.DataFrame:
 
 
 def run(out: Path, quick: bool = False) -> None:
-    """Measure all curves and write ``scaling.csv``.
+    """Measure all curves, write ``scaling.csv`` and draw it.
 
     Parameters
     ----------
     out : Path
-        Folder of the table, such as ``results/bench``.
+        Folder of the table and its ``figures/``, such as ``results/bench``.
     quick : bool
         A few small points of each curve.
 
@@ -318,6 +318,8 @@ def run(out: Path, quick: bool = False) -> None:
     present slope. ``error`` is the largest difference from plain numpy at some queries, relative
     to the range of y (``n_heads``: of noise covariances, relative to the largest).
     """
+    from nwsim.report.scaling import draw_scaling
+
     effort = QUICK if quick else STANDARD
     rows: list[dict[str, Any]] = []
     with single_threaded():
@@ -328,3 +330,4 @@ def run(out: Path, quick: bool = False) -> None:
         rows += head_rows(effort)
     rows += worker_rows(effort.study_s, effort.study_rounds)
     write_atomic(Path(out) / "scaling.csv", with_slopes(rows).to_csv(index=False))
+    draw_scaling(Path(out))

@@ -199,12 +199,12 @@ def route_columns(name: str, found: Mapping[str, Sampled], target: float) -> dic
 
 
 def run(out: Path, quick: bool = False) -> None:
-    """Measure all cells and write ``statistical.csv``.
+    """Measure all cells, write ``statistical.csv`` and draw it.
 
     Parameters
     ----------
     out : Path
-        Folder of the table, such as ``results/bench``.
+        Folder of the table and its ``figures/``, such as ``results/bench``.
     quick : bool
         A few replicates of two cells.
 
@@ -215,9 +215,12 @@ def run(out: Path, quick: bool = False) -> None:
     of one, drawing included. A route that fails to estimate what the plain one does, by four
     standard errors of the paired difference, has the status ``disagrees``.
     """
+    from nwsim.report.statistical import draw_statistical
+
     n_pilot, n_slow = (40, 3) if quick else (400, 20)
     with single_threaded():
         rows = [row for cell in cells(quick) for row in cell_rows(cell, n_pilot, n_slow)]
     table = pd.DataFrame(rows, columns=list(COLUMNS))
     table = table.astype({"n_pilot": "Int64", "n_sim_needed": "Int64"})
     write_atomic(Path(out) / "statistical.csv", table.to_csv(index=False))
+    draw_statistical(Path(out))

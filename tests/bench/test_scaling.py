@@ -134,7 +134,10 @@ def test_a_run_writes_its_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     seconds = {"study": [[4.0, 2.0]], "startup": [[1.0, 1.0]], "machine": [[3.0, 2.0]]}
     made = second_worker.rows_of({name: np.array(s) for name, s in seconds.items()}, 100)
     monkeypatch.setattr(scaling, "worker_rows", lambda study_s, n_rounds: made)
+    drawn: list[Path] = []
+    monkeypatch.setattr("nwsim.report.scaling.draw_scaling", drawn.append)
     scaling.run(tmp_path, quick=True)
+    assert drawn == [tmp_path]
     table = pd.read_csv(tmp_path / "scaling.csv")
     assert tuple(table.columns) == scaling.COLUMNS
     assert set(table["curve"]) == {"n_obs", "n_queries", "dim", "n_heads", "workers"}

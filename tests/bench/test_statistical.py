@@ -146,7 +146,10 @@ def test_cells_are_distinct_and_hold_the_target_of_the_benchmark() -> None:
 
 def test_a_run_writes_its_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(statistical, "cells", lambda quick: (REDRAWN,))
+    drawn: list[Path] = []
+    monkeypatch.setattr("nwsim.report.statistical.draw_statistical", drawn.append)
     statistical.run(tmp_path, quick=True)
+    assert drawn == [tmp_path]
     table = pd.read_csv(tmp_path / "statistical.csv")
     assert tuple(table.columns) == statistical.COLUMNS
     assert table["route"].tolist() == list(ROUTES)
