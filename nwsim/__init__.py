@@ -9,6 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from nwsim.attention import softmax_attention
     from nwsim.dgp import register_world
     from nwsim.heads import head_diversity_index
     from nwsim.inference import conditional_moments, decompose, fit_rate
@@ -34,6 +35,7 @@ _HOMES = {
     "register_kernel": "nwsim.smoothing",
     "register_world": "nwsim.dgp",
     "run_study": "nwsim.study",
+    "softmax_attention": "nwsim.attention",
 }
 
 __all__ = [
@@ -49,6 +51,7 @@ __all__ = [
     "register_kernel",
     "register_world",
     "run_study",
+    "softmax_attention",
 ]
 
 
