@@ -68,7 +68,7 @@ class Served:
         Raises
         ------
         EndedError
-            If it fails, dies, or takes longer than ``timeout`` seconds.
+            If it cannot run here, fails, dies, or takes longer than ``timeout`` seconds.
         """
         try:
             self._input.write(b"run\n")
@@ -89,8 +89,9 @@ class Served:
                 raise EndedError("failed", self._last_words())
             text += part
         fields: dict[str, Any] = json.loads(text)
-        if "failed" in fields:
-            raise EndedError("failed", str(fields["failed"]))
+        for status in ("failed", "skipped"):
+            if status in fields:
+                raise EndedError(status, str(fields[status]))
         return fields
 
     def end(self) -> None:

@@ -40,6 +40,9 @@ def main(arguments: list[str]) -> int:
     try:
         workload, case = find(module_name, workload_name, competitor)
         serve(workload, case, Path(reference), answer)
+    # What cannot be imported or compiled here is left out, as what is not installed.
+    except ImportError as error:
+        answer(skipped=" ".join(str(error).split())[:300])
     except MemoryError:
         answer(failed="out of memory")
     # Whatever a peer raises is a row of the table.

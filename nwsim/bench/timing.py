@@ -25,7 +25,7 @@ COLUMNS = (
 """Columns of ``timings.csv``."""
 
 STATUSES = ("ok", "wrong", "failed", "timeout", "skipped")
-"""Right; an answer misses its class; no answer; none in time; a package is not installed."""
+"""Right; an answer misses its class; no answer; none in time; it cannot run here."""
 
 
 @dataclass(frozen=True)
@@ -39,8 +39,9 @@ class Plan:
     budget_s : float
         A case is asked at least once, and no more when its calls would pass so many seconds.
     timeout_s : float
-        A call that takes longer ends its case. The first, with compilation, has three times
-        as long.
+        A call that takes longer ends its case.
+    first_timeout_s : float
+        The same for the first call, which may compile.
     slow : bool
         Whether slow cases take part.
     """
@@ -48,6 +49,7 @@ class Plan:
     n_rounds: int = 15
     budget_s: float = 4.0
     timeout_s: float = 60.0
+    first_timeout_s: float = 300.0
     slow: bool = True
 
 
@@ -141,7 +143,7 @@ class _Turn:
             return
         self._served = Served(self._module, case.workload, case.competitor, self._reference)
         try:
-            answer = self._served.answer(3.0 * self._plan.timeout_s)
+            answer = self._served.answer(self._plan.first_timeout_s)
         except EndedError as ended:
             self._stop(ended)
             return

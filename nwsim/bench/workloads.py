@@ -6,6 +6,7 @@ Names of arrays: ``x`` are the inputs, ``y`` the responses, ``q`` the queries.
 from __future__ import annotations
 
 import hashlib
+import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -86,10 +87,13 @@ def part_of(data: Any, count: int) -> tuple[Any, Any]:
 def cached_reference(workload: Workload, folder: Path) -> Path:
     """Return the file of a workload's reference; compute it if it is not there yet.
 
-    Its name holds a digest of this file, so changed data or formulas are computed again.
+    Its name holds a digest of the files that define data and formula, so that it is computed
+    again when they change.
     """
-    digest = hashlib.sha256(Path(__file__).read_bytes()).hexdigest()[:12]
-    path = folder / f"reference-{workload.name}-{digest}.npy"
+    digest = hashlib.sha256()
+    for function in (workload.draw, workload.reference):
+        digest.update(Path(inspect.getfile(function)).read_bytes())
+    path = folder / f"reference-{workload.name}-{digest.hexdigest()[:12]}.npy"
     if not path.is_file():
         answer = np.asarray(workload.reference(workload.draw()))
         folder.mkdir(parents=True, exist_ok=True)

@@ -235,6 +235,28 @@ def new_study(name: str, studies: str) -> None:
     click.echo(f"wrote {write_template(name, Path(studies))}; try: make study-{name} PROFILE=quick")
 
 
+@cli.command()
+@click.argument("parts", nargs=-1)
+@click.option("--quick", is_flag=True, help="Few rounds, and no slow packages.")
+@click.option(
+    "--out",
+    default=None,
+    metavar="DIR",
+    help="Folder of the tables in place of results/bench, or build/quick/bench if quick.",
+)
+def bench(parts: tuple[str, ...], quick: bool, out: str | None) -> int:
+    """Time nwsim, other packages and plain C on the same work, by turns.
+
+    PARTS are W1 to W7, roofline, costs, scaling and statistical; all by default.
+    """
+    from nwsim.bench.running import run as run_parts
+
+    folder = Path(out or ("build/quick/bench" if quick else "results/bench"))
+    whole = run_parts(folder, parts, quick=quick, say=click.echo)
+    click.echo(f"tables are in {folder}")
+    return 0 if whole else 1
+
+
 def _draw(study: Study, results: Results) -> None:
     if study.figures:
         from nwsim.report import draw_figures
