@@ -5,11 +5,13 @@
 PROFILE ?= standard
 WORKERS ?= $(shell nproc 2>/dev/null || getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2)
 REPLACE ?=
+PARTS ?=
+QUICK ?=
 PYTEST_ARGS ?=
 PYTHON ?=
 
 # A variable in small letters would be taken for none, and a standard run go on for minutes.
-$(foreach name,profile workers replace,$(if $(filter command,$(firstword $(origin $(name)))),\
+$(foreach name,profile workers replace parts quick,$(if $(filter command,$(firstword $(origin $(name)))),\
     $(error $(name)=$($(name)): make variables are written in capitals, as in PROFILE=quick)))
 
 VENV := .venv
@@ -17,14 +19,16 @@ PY := $(VENV)/bin/python
 MADE := $(VENV)/.made
 CORE := $(VENV)/.core
 DEV := $(VENV)/.dev
+PEERS := $(VENV)/.peers
 PIP := $(PY) -m pip --disable-pip-version-check install --quiet -c constraints.txt
+PEER_PACKAGES = $(shell awk '/^[^ ]/ { peers = /^peers =/ } /^ / && peers { print $$1 }' setup.cfg)
 STUDIES := $(sort $(filter-out _%,$(basename $(notdir $(wildcard studies/*.py)))))
 RUN_FLAGS := --profile $(PROFILE) --workers $(WORKERS) $(if $(filter-out 0,$(REPLACE)),--replace)
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
-.PHONY: help studies figures ledger test lint clean FORCE
+.PHONY: help studies figures ledger bench test lint clean FORCE
 
 help: ## list the targets
 	@echo 'usage: make TARGET [PROFILE=standard] [WORKERS=$(WORKERS)] [REPLACE=1]'
@@ -41,6 +45,9 @@ figures: $(CORE) ## redraw the figures of every study from its tables
 
 ledger: $(CORE) ## gather the claims of every study into results/ledger.csv
 	$(PY) -m nwsim ledger
+
+bench: $(PEERS) ## time nwsim and other packages on the same work (PARTS='W1 W3' QUICK=1)
+	$(PY) -m nwsim bench $(PARTS) $(if $(filter-out 0,$(QUICK)),--quick)
 
 test: $(DEV) ## run the tests (PYTEST_ARGS='--run-slow' adds the slow ones)
 	$(PY) -m pytest $(PYTEST_ARGS)
@@ -80,4 +87,12 @@ $(CORE): $(MADE) setup.cfg pyproject.toml constraints.txt
 
 $(DEV): $(CORE)
 	$(PIP) --no-build-isolation --config-settings editable_mode=compat -e '.[dev]'
+	@touch $@
+
+# Each by itself, so that one that does not build here costs no more than its own cases.
+$(PEERS): $(CORE)
+	@echo 'installing the packages to compare with (once; several GB where torch brings CUDA)'
+	@for package in $(PEER_PACKAGES); do \
+	    $(PIP) "$$package" || echo "nwsim: $$package cannot be installed, its cases are skipped"; \
+	done
 	@touch $@

@@ -281,10 +281,10 @@ CASES = (
     *cases("W1 W3", "scikit-learn rbf_kernel", sklearn_kernel, needs="sklearn"),
     *cases("W1 W2", "scipy, binning and FFT", binning, needs="scipy", kind="fast", accuracy="1e-6"),
     *cases(
-        "W4", "scipy cKDTree", neighbours, needs="scipy", kind="fast", part={"W4": 200}, slow="W4"
+        "W4", "scipy cKDTree", neighbours, needs="scipy", kind="fast", part={"W4": 2000}, slow="W4"
     ),
     *cases(
-        "W4", "numpy, sorted slices", sorted_slices, needs="numpy", kind="fast", part={"W4": 10_000}
+        "W4", "numpy, sorted slices", sorted_slices, needs="numpy", kind="fast", part={"W4": 50_000}
     ),
     *cases("W4", "numpy, prefix sums", prefix_sums, needs="numpy", kind="fast", accuracy="1e-6"),
     *cases(
