@@ -10,11 +10,9 @@ import numpy as np
 from nwsim._typing import ArrayLike
 from nwsim._validation import check_real
 from nwsim.exceptions import ParameterError
-from nwsim.numerics.attention import BLOCK, LANES, attend
+from nwsim.numerics.attention import attend
 
 _LOG2_E = 1.4426950408889634
-# Lanes are filled up to whole vectors, whose remainders would be computed one by one.
-_VECTOR = 16
 
 _Array = np.ndarray[Any, Any]
 
@@ -98,12 +96,13 @@ def softmax_attention(
 
     single = all(array.dtype == np.float32 for array in (queries, keys, values))
     out = np.empty((*batch, m, p), dtype=np.float32 if single else np.float64)
-    highest_score = d * _largest("q", queries) * _largest("k", keys) * scale
-    highest_sum = n * _largest("v", values)
+    sizes = _largest("q", queries), _largest("k", keys), _largest("v", values)
+    scaled_query = sizes[0] * scale
+    bounds = max(scale, scaled_query, d * scaled_query * sizes[1]), n * sizes[2]
     real: type[np.floating[Any]] = np.float64
-    if single and _fits(np.float32, highest_score, highest_sum):
+    if single and _fits(np.float32, *bounds) and _precise(min(scale, scaled_query or scale)):
         real = np.float32
-    elif not _fits(np.float64, highest_score, highest_sum):
+    elif not _fits(np.float64, *bounds):
         raise ParameterError(
             "q, k, v and temperature must keep scores and sums within the range of float64"
         )
@@ -112,11 +111,17 @@ def softmax_attention(
     queries, keys, values = (
         np.broadcast_to(array, (*batch, *array.shape[-2:])) for array in (queries, keys, values)
     )
-    if seen is not None:
-        seen = np.broadcast_to(seen, (*batch, m, n))
+    masked = seen is not None and seen.shape[-1] == n
+    if seen is None or not masked:
+        seen = np.ones((1, 1), dtype=np.bool_)
+    seen = np.broadcast_to(seen, (*batch, *seen.shape[-2:]))
+    hidden = real(-float(np.finfo(real).max) / 4)
     for entry in np.ndindex(*batch):
-        own = None if seen is None else seen[entry]
-        _attend(queries[entry], keys[entry], values[entry], scale, own, real, out[entry])
+        tables = (np.ascontiguousarray(a[entry], dtype=real) for a in (queries, keys, values))
+        own = np.ascontiguousarray(seen[entry])
+        average = out[entry] if out.dtype == real else np.empty((m, p), dtype=real)
+        attend(*tables, own, masked, real(scale), hidden, average)
+        out[entry] = average
     return out
 
 
@@ -172,56 +177,7 @@ def _fits(real: type[np.floating[Any]], score: float, total: float) -> bool:
     return score <= highest / 64 and total <= highest / 2
 
 
-def _attend(
-    q: _Array,
-    k: _Array,
-    v: _Array,
-    scale: float,
-    seen: _Array | None,
-    real: type[np.floating[Any]],
-    out: _Array,
-) -> None:
-    """Fill ``out`` (m, p) for one entry of the batch, one tile of queries after another."""
-    m, d = q.shape
-    n, p = v.shape
-    # One query a lane; what lies beyond the last query of a tile is computed and not used.
-    tile = np.zeros((_whole(d, BLOCK), LANES), dtype=real)
-    sums = np.empty((_whole(p, BLOCK), LANES), dtype=real)
-    seen_tile = np.zeros((0 if seen is None else n, LANES), dtype=np.bool_)
-    keys = _blocks(k, (0, 2, 1, 3), real)
-    values = _blocks(v, (0, 2, 3, 1), real)
-    hidden = real(-float(np.finfo(real).max) / 4)
-    for start in range(0, m, LANES):
-        stop = min(start + LANES, m)
-        count = stop - start
-        np.multiply(q[start:stop].T, real(scale), out=tile[:d, :count], dtype=real)
-        if seen is not None:
-            seen_tile[:, :count] = seen[start:stop].T
-        attend(
-            tile.reshape(-1),
-            keys,
-            values,
-            seen_tile,
-            seen is not None,
-            n,
-            tile.shape[0],
-            sums.shape[0],
-            _whole(count, _VECTOR),
-            hidden,
-            sums.reshape(-1),
-        )
-        out[start:stop] = sums[:p, :count].T
-
-
-def _blocks(a: _Array, order: tuple[int, ...], real: type[np.floating[Any]]) -> _Array:
-    """Return a matrix, filled up with zeros, as 4 x 4 blocks in the given order of axes."""
-    rows, columns = (_whole(size, BLOCK) for size in a.shape)
-    whole = np.zeros((rows, columns), dtype=real)
-    whole[: a.shape[0], : a.shape[1]] = a
-    blocks = whole.reshape(rows // BLOCK, BLOCK, columns // BLOCK, BLOCK).transpose(order)
-    return np.ascontiguousarray(blocks).reshape(-1)
-
-
-def _whole(count: int, unit: int) -> int:
-    """Return ``count`` rounded up to a multiple of ``unit``."""
-    return -(-count // unit) * unit
+def _precise(size: float) -> bool:
+    """Whether float32 has all its digits at this size, and at a fair part of it."""
+    limits = np.finfo(np.float32)
+    return size >= float(limits.tiny) / float(limits.eps)

@@ -28,6 +28,9 @@ _ROW1, _ROW2, _ROW3 = np.uint64(LANES), np.uint64(2 * LANES), np.uint64(3 * LANE
 
 # Rows are taken four at a time; their counts are multiples of it, filled up with zeros.
 BLOCK = 4
+# Lanes are filled up to whole vectors, whose remainders would be computed one by one.
+VECTOR = 16
+_SQUARE = 64
 
 # A weight below 2**-100 of the largest is zero: it is lost in rounding in either precision,
 # and sums of such weights would be subnormal.
@@ -46,7 +49,16 @@ _LANES = types.uint64
 _REALS = (types.float32, types.float64)
 _IN = {real: types.Array(real, 1, "C", readonly=True) for real in _REALS}
 _OUT = {real: types.Array(real, 1, "C") for real in _REALS}
+_TABLE = {real: types.Array(real, 2, "C", readonly=True) for real in _REALS}
+_OUT_TABLE = {real: types.Array(real, 2, "C") for real in _REALS}
+_OUT_SEEN = types.Array(types.boolean, 1, "C")
 _SEEN = types.Array(types.boolean, 2, "C", readonly=True)
+
+
+@compiled(inline=True)
+def whole(count, unit):  # type: ignore[no-untyped-def]
+    """Return ``count`` rounded up to a multiple of ``unit``."""
+    return (count + unit - 1) // unit * unit
 
 
 # Not SUMS: reassociation would cancel the rounding.
@@ -123,14 +135,80 @@ def multiply(a, row_step, column_step, b, rows, columns, lanes, out):  # type: i
                 multiply_block(k, x, c == 0, lanes, o)
 
 
-@compiled([NOTHING(_OUT[real], INTEGER, _LANES, _SEEN, real) for real in _REALS])
-def hide(s, keys, lanes, seen, hidden):  # type: ignore[no-untyped-def]
-    """Set scores to ``hidden`` where ``seen`` (keys, lanes) is False."""
+@compiled([NOTHING(_TABLE[real], FLAG, _OUT[real]) for real in _REALS])
+def pack(a, transposed, out):  # type: ignore[no-untyped-def]
+    """Fill ``out``, zero before, with ``a`` (rows, columns) in blocks of 4 x 4.
+
+    Blocks of one four of rows follow each other; ``transposed`` turns each block, not
+    their order.
+    """
+    rows, columns = a.shape
+    size = BLOCK * BLOCK
+    width = whole(columns, BLOCK) * BLOCK
+    row_step, column_step = (1, BLOCK) if transposed else (BLOCK, 1)
+    for i in range(rows):
+        row = a[i]
+        fours = out[i // BLOCK * width + i % BLOCK * row_step :]
+        for b in range(columns // BLOCK):
+            four, block = row[BLOCK * b : BLOCK * (b + 1)], fours[size * b :]
+            for j in range(BLOCK):
+                block[j * column_step] = four[j]
+        for j in range(columns // BLOCK * BLOCK, columns):
+            fours[j // BLOCK * size + j % BLOCK * column_step] = row[j]
+
+
+@compiled([NOTHING(_TABLE[real], real, _OUT[real]) for real in _REALS])
+def spread(q, scale, out):  # type: ignore[no-untyped-def]
+    """Fill a lane of ``out`` with each row of ``q``, times ``scale``."""
+    for j in range(q.shape[1]):
+        o = out[j * LANES : (j + 1) * LANES]
+        for i in range(q.shape[0]):
+            o[i] = q[i, j] * scale
+
+
+@compiled([NOTHING(_IN[real], _IN[real], _OUT_TABLE[real]) for real in _REALS])
+def collect(sums, total, out):  # type: ignore[no-untyped-def]
+    """Fill each row of ``out`` with a lane of ``sums`` over ``total``."""
+    for i in range(out.shape[0]):
+        for j in range(out.shape[1]):
+            out[i, j] = sums[j * LANES + i] / total[i]
+
+
+@compiled(INTEGER(_SEEN, INTEGER, INTEGER))
+def count_seen(seen, start, keys):  # type: ignore[no-untyped-def]
+    """Return how many entries of ``seen`` are True, of ``keys`` columns from ``start``."""
+    count = 0
+    for i in range(seen.shape[0]):
+        row = seen[i, start : start + keys]
+        for j in range(keys):
+            count += row[j]
+    return count
+
+
+@compiled(
+    [NOTHING(_OUT[real], _SEEN, INTEGER, INTEGER, INTEGER, real, _OUT_SEEN) for real in _REALS]
+)
+def hide(s, seen, start, keys, count, hidden, turned):  # type: ignore[no-untyped-def]
+    """Set scores of ``count`` lanes to ``hidden`` where ``seen`` is False.
+
+    ``seen`` (count or 1, n) tells of the keys from ``start``; ``turned`` (KEYS * LANES,) is
+    working space.
+    """
+    shared = seen.shape[0] == 1
+    # Squares of 64 x 64 stay in the first-level cache, read by rows and written by columns.
+    for key in range(0, keys, _SQUARE):
+        width = min(_SQUARE, keys - key)
+        for lane in range(0, count, _SQUARE):
+            square = turned[key * LANES + lane :]
+            for i in range(min(_SQUARE, count - lane)):
+                row = seen[0 if shared else lane + i, start + key : start + key + width]
+                for j in range(width):
+                    square[j * LANES + i] = row[j]
     for j in range(keys):
         o = s[j * LANES : (j + 1) * LANES]
-        row = seen[j]
-        for i in range(lanes):
-            o[i] = o[i] if row[i] else hidden
+        kept = turned[j * LANES : (j + 1) * LANES]
+        for i in range(count):
+            o[i] = o[i] if kept[i] else hidden
 
 
 @compiled(
@@ -195,74 +273,61 @@ def merge(sums, factor, new, rows, lanes):  # type: ignore[no-untyped-def]
 
 
 @compiled(
-    [
-        NOTHING(
-            _IN[real],
-            _IN[real],
-            _IN[real],
-            _SEEN,
-            FLAG,
-            INTEGER,
-            INTEGER,
-            INTEGER,
-            _LANES,
-            real,
-            _OUT[real],
-        )
-        for real in _REALS
-    ]
+    [NOTHING(*[_TABLE[real]] * 3, _SEEN, FLAG, real, real, _OUT_TABLE[real]) for real in _REALS]
 )
-def attend(q, k, v, seen, masked, n, d, p, lanes, hidden, out):  # type: ignore[no-untyped-def]
-    """Fill ``out`` (p, lanes) with the softmax average of the values for each lane.
+def attend(q, k, v, seen, masked, scale, hidden, out):  # type: ignore[no-untyped-def]
+    """Fill ``out`` (m, p) with softmax averages of the values.
 
     Parameters
     ----------
-    q : (d * LANES,) array
-        Queries, one a lane, times log2(e) over the temperature.
-    k : (n * d,) array
-        Keys in blocks of 4 keys x 4 coordinates, blocks of coordinates next to each other;
-        n here rounded up to a multiple of 4, as everywhere in packed arrays.
-    v : (n * p,) array
-        Values in blocks of 4 coordinates x 4 keys, blocks of coordinates next to each other.
-    seen : (n, LANES) array of bool
+    q, k, v : (m, d), (n, d) and (n, p) arrays
+        Queries, keys and values; n at least 1.
+    seen : (m, n) or (1, n) array of bool
         Which query attends to which key; unused unless ``masked``.
     masked : bool
         Whether ``seen`` counts.
-    n : int
-        Number of keys, at least 1.
-    d, p : int
-        Coordinates of keys and of values, multiples of 4.
-    lanes : int
-        Number of queries, at most ``LANES``.
+    scale : float
+        log2(e) over the temperature.
     hidden : float
         A score so low that its weight is zero beside any score above a quarter of it.
-    out : (p * LANES,) array
-        Filled; a lane that attends to nothing gets NaN.
+    out : (m, p) array
+        Filled; a query that attends to nothing gets NaN.
     """
-    s = np.empty(KEYS * LANES, q.dtype)
-    new = np.empty(p * LANES, q.dtype)
-    new_total = np.empty(LANES, q.dtype)
-    total = np.zeros(LANES, q.dtype)
-    factor = np.empty(LANES, q.dtype)
-    top = np.empty(LANES, q.dtype)
-    # Above hidden scores, so that these have no weight where there is no other.
-    top[:] = hidden / 2
-    out[:] = 0.0
-    for start in range(0, n, KEYS):
-        keys = min(KEYS, n - start)
-        if masked and not seen[start : start + keys].any():
-            continue
-        rows = (keys + BLOCK - 1) // BLOCK * BLOCK
-        multiply(k[start * d :], BLOCK * d, BLOCK * BLOCK, q, rows, d, lanes, s)
-        s[keys * LANES : rows * LANES] = hidden
-        if masked:
-            hide(s, keys, lanes, seen[start : start + keys], hidden)
-        raise_maximum(s, rows, lanes, top, factor)
-        weigh(s, rows, lanes, top, new_total)
-        multiply(v[start * p :], BLOCK * BLOCK, BLOCK * p, s, p, rows, lanes, new)
-        merge(total, factor, new_total, 1, lanes)
-        merge(out, factor, new, p, lanes)
-    for r in range(p):
-        o = out[r * LANES : (r + 1) * LANES]
-        for i in range(lanes):
-            o[i] /= total[i]
+    m, n = q.shape[0], k.shape[0]
+    d, p = whole(q.shape[1], BLOCK), whole(v.shape[1], BLOCK)
+    packed_keys = np.zeros(whole(n, BLOCK) * d, q.dtype)
+    packed_values = np.zeros(whole(n, BLOCK) * p, q.dtype)
+    pack(k, False, packed_keys)
+    pack(v, True, packed_values)
+    lane_q = np.zeros(d * LANES, q.dtype)
+    s = np.empty(min(KEYS, whole(n, BLOCK)) * LANES, q.dtype)
+    turned = np.empty(KEYS * LANES if masked else 0, np.bool_)
+    sums, new = np.empty(p * LANES, q.dtype), np.empty(p * LANES, q.dtype)
+    total, new_total = np.empty(LANES, q.dtype), np.empty(LANES, q.dtype)
+    top, factor = np.empty(LANES, q.dtype), np.empty(LANES, q.dtype)
+    for first in range(0, m, LANES):
+        count = min(LANES, m - first)
+        # Lanes beyond the last query are computed and not used.
+        lanes = whole(count, VECTOR)
+        spread(q[first : first + count], scale, lane_q)
+        tile_seen = seen[first : first + count] if seen.shape[0] > 1 else seen
+        sums[:] = 0.0
+        total[:] = 0.0
+        # Above hidden scores, so that these have no weight where there is no other.
+        top[:] = hidden / 2
+        for start in range(0, n, KEYS):
+            keys = min(KEYS, n - start)
+            rows = whole(keys, BLOCK)
+            n_seen = count_seen(tile_seen, start, keys) if masked else 1
+            if n_seen == 0:
+                continue
+            multiply(packed_keys[start * d :], BLOCK * d, BLOCK * BLOCK, lane_q, rows, d, lanes, s)
+            s[keys * LANES : rows * LANES] = hidden
+            if masked and n_seen < keys * tile_seen.shape[0]:
+                hide(s, tile_seen, start, keys, count, hidden, turned)
+            raise_maximum(s, rows, lanes, top, factor)
+            weigh(s, rows, lanes, top, new_total)
+            multiply(packed_values[start * p :], BLOCK * BLOCK, BLOCK * p, s, p, rows, lanes, new)
+            merge(total, factor, new_total, 1, lanes)
+            merge(sums, factor, new, p, lanes)
+        collect(sums, total, out[first : first + count])

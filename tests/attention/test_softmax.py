@@ -171,6 +171,26 @@ def test_scores_beyond_float32_are_computed_in_float64() -> None:
     np.testing.assert_array_equal(out, v[best])
 
 
+@pytest.mark.parametrize(
+    ("size_q", "size_k", "temperature"),
+    [
+        (1e20, 1e19, 1e39),
+        (1e-20, 1e38, 1e18),
+        (1e-30, 1e-10, 1e-40),
+        (1e25, 1e-36, 1e-11),
+        (1e-36, 1e-6, 1e-42),
+        (1e15, 1e-16, 0.1),
+    ],
+)
+def test_no_product_on_the_way_leaves_float32(
+    size_q: float, size_k: float, temperature: float
+) -> None:
+    q, k, v = sample(20, 30, real=np.float32)
+    out = softmax_attention(q * np.float32(size_q), k * np.float32(size_k / 10), v, temperature)
+    want = dense_attention(q, k, v, temperature / size_q / (size_k / 10))
+    assert worst(out, want, v) < TOLERANCE[np.float32]
+
+
 @pytest.mark.parametrize("real", REALS)
 def test_large_values_are_safe(real: Any) -> None:
     q, k, v = sample(5, 300, real=real)
@@ -184,6 +204,10 @@ def test_scores_beyond_float64_are_refused() -> None:
     q, k, v = sample(2, 3)
     with pytest.raises(ParameterError, match="range of float64"):
         softmax_attention(q * 1e200, k * 1e200, v)
+    with pytest.raises(ParameterError, match="range of float64"):
+        softmax_attention(q, k, v, temperature=1e-309)
+    with pytest.raises(ParameterError, match="range of float64"):
+        softmax_attention(q, k, v * 1e308)
 
 
 def test_batches_broadcast() -> None:

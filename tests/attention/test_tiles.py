@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from nwsim.numerics import attention as tiles
-from nwsim.numerics.attention import LANES
+from nwsim.numerics.attention import KEYS, LANES
 
 REALS = [np.float32, np.float64]
 EPS = {real: float(np.finfo(real).eps) for real in REALS}
@@ -19,10 +19,10 @@ def normal(seed: int, *shape: int, real: Any) -> Any:
     return np.random.default_rng(seed).standard_normal(shape).astype(real)
 
 
-def pack(a: Any, order: tuple[int, ...]) -> Any:
-    rows, columns = a.shape
-    blocks = a.reshape(rows // 4, 4, columns // 4, 4).transpose(order)
-    return np.ascontiguousarray(blocks).reshape(-1)
+def packed(a: Any, transposed: bool = False) -> Any:
+    out = np.zeros(a.size, dtype=a.dtype)
+    tiles.pack(a, transposed, out)
+    return out
 
 
 def both(function: Any, *arguments: Any) -> tuple[list[Any], list[Any]]:
@@ -50,7 +50,7 @@ def test_single_exponential_over_its_range() -> None:
 def test_multiply(real: Any, lanes: int) -> None:
     a, b = normal(0, 8, 12, real=real), normal(1, 12, LANES, real=real)
     out = np.full((8, LANES), 7.0, dtype=real)
-    arguments = (pack(a, (0, 2, 1, 3)), 4 * 12, 16, b.reshape(-1), 8, 12, lanes, out.reshape(-1))
+    arguments = (packed(a), 4 * 12, 16, b.reshape(-1), 8, 12, lanes, out.reshape(-1))
     compiled, twin = both(tiles.multiply, *arguments)
     got = compiled[-1].reshape(8, LANES)
     np.testing.assert_allclose(got, twin[-1].reshape(8, LANES), rtol=0, atol=30 * EPS[real])
@@ -62,7 +62,7 @@ def test_multiply(real: Any, lanes: int) -> None:
 def test_multiply_takes_blocks_in_the_other_order(real: Any) -> None:
     v, b = normal(2, 12, 8, real=real), normal(3, 12, LANES, real=real)
     out = np.zeros(8 * LANES, dtype=real)
-    tiles.multiply(pack(v, (0, 2, 3, 1)), 16, 4 * 8, b.reshape(-1), 8, 12, LANES, out)
+    tiles.multiply(packed(v, True), 16, 4 * 8, b.reshape(-1), 8, 12, LANES, out)
     np.testing.assert_allclose(out.reshape(8, LANES), v.T @ b, rtol=0, atol=30 * EPS[real])
 
 
@@ -94,15 +94,55 @@ def test_maximum_and_weights(real: Any) -> None:
 
 
 @pytest.mark.parametrize("real", REALS)
-def test_hide_and_merge(real: Any) -> None:
-    s, factor = normal(6, 4, LANES, real=real), normal(7, LANES, real=real)
-    seen = np.random.default_rng(8).random((4, LANES)) < 0.5
-    compiled, twin = both(tiles.hide, s.reshape(-1), 4, 16, seen, HIDDEN[real])
-    np.testing.assert_array_equal(compiled[0], twin[0])
-    got = compiled[0].reshape(4, LANES)
-    np.testing.assert_array_equal(got[:, :16], np.where(seen, s, HIDDEN[real])[:, :16])
-    np.testing.assert_array_equal(got[:, 16:], s[:, 16:])
+@pytest.mark.parametrize("transposed", [False, True])
+def test_pack(real: Any, transposed: bool) -> None:
+    a = normal(14, 6, 9, real=real)
+    compiled, twin = both(tiles.pack, a, transposed, np.zeros(8 * 12, dtype=real))
+    np.testing.assert_array_equal(compiled[1], twin[1])
+    filled = np.zeros((8, 12), dtype=real)
+    filled[:6, :9] = a
+    order = (0, 2, 3, 1) if transposed else (0, 2, 1, 3)
+    blocks = filled.reshape(2, 4, 3, 4).transpose(order)
+    np.testing.assert_array_equal(compiled[1], blocks.ravel())
 
+
+@pytest.mark.parametrize("real", REALS)
+def test_spread_and_collect(real: Any) -> None:
+    q, lanes = normal(15, 3, 5, real=real), np.zeros(5 * LANES, dtype=real)
+    compiled, twin = both(tiles.spread, q, real(0.3), lanes)
+    np.testing.assert_array_equal(compiled[1], twin[1])
+    spread = compiled[1].reshape(5, LANES)
+    np.testing.assert_array_equal(spread[:, :3], q.T * real(0.3))
+    assert not spread[:, 3:].any()
+
+    total, out = np.array([2.0, 4.0, 0.5], dtype=real), np.zeros((3, 5), dtype=real)
+    compiled, twin = both(tiles.collect, compiled[1], total, out)
+    np.testing.assert_array_equal(compiled[2], twin[2])
+    np.testing.assert_array_equal(compiled[2], q * real(0.3) / total[:, None])
+
+
+@pytest.mark.parametrize("real", REALS)
+@pytest.mark.parametrize("shared", [False, True])
+def test_hide(real: Any, shared: bool) -> None:
+    start, keys, count = 3, 70, 67
+    s = normal(6, keys, LANES, real=real)
+    seen = np.random.default_rng(8).random((1 if shared else count, start + keys + 2)) < 0.5
+    kept = seen[:, start : start + keys]
+    assert tiles.count_seen(seen, start, keys) == kept.sum()
+    assert tiles.count_seen.py_func(seen, start, keys) == kept.sum()
+
+    turned = np.zeros(KEYS * LANES, dtype=bool)
+    arguments = (s.reshape(-1), seen, start, keys, count, HIDDEN[real], turned)
+    compiled, twin = both(tiles.hide, *arguments)
+    np.testing.assert_array_equal(compiled[0], twin[0])
+    got = compiled[0].reshape(keys, LANES)
+    np.testing.assert_array_equal(got[:, :count], np.where(kept.T, s[:, :count], HIDDEN[real]))
+    np.testing.assert_array_equal(got[:, count:], s[:, count:])
+
+
+@pytest.mark.parametrize("real", REALS)
+def test_merge(real: Any) -> None:
+    s, factor = normal(6, 4, LANES, real=real), normal(7, LANES, real=real)
     new = normal(9, 4, LANES, real=real)
     compiled, twin = both(tiles.merge, s.reshape(-1), factor, new.reshape(-1), 4, 16)
     np.testing.assert_allclose(compiled[0], twin[0], rtol=0, atol=8 * EPS[real])
@@ -111,27 +151,27 @@ def test_hide_and_merge(real: Any) -> None:
 
 
 @pytest.mark.parametrize("real", REALS)
-@pytest.mark.parametrize("masked", [False, True])
-def test_attend(real: Any, masked: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    n, d, p, lanes = 5, 4, 4, 16
-    q, v = normal(10, d, LANES, real=real), normal(12, 8, p, real=real)
-    k = normal(11, 8, d, real=real)
-    k[n:] = v[n:] = 0.0
-    seen = np.random.default_rng(13).random((n, LANES)) < 0.6
-    seen[2] = True
-    arguments = (
-        *(q.reshape(-1), pack(k, (0, 2, 1, 3)), pack(v, (0, 2, 3, 1)), seen, masked),
-        *(n, d, p, lanes, HIDDEN[real], np.zeros(p * LANES, dtype=real)),
-    )
-    # The twin calls compiled passes otherwise, and leaves unused lanes as they are.
+@pytest.mark.parametrize("mask", ["none", "each", "shared"])
+def test_attend(real: Any, mask: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    m, n, d, p, scale = 3, 5, 2, 3, 0.7
+    q, k, v = (normal(10, *shape, real=real) for shape in ((m, d), (n, d), (n, p)))
+    rows = {"none": 0, "each": m, "shared": 1}[mask]
+    seen = np.random.default_rng(13).random((rows, n)) < 0.6
+    seen[:, 2] = True
+    out = np.zeros((m, p), dtype=real)
+    arguments = (q, k, v, seen, mask != "none", real(scale), HIDDEN[real], out)
     compiled, _ = both(tiles.attend, *arguments)
-    for name in ("multiply", "hide", "raise_maximum", "weigh", "merge"):
-        monkeypatch.setattr(tiles, name, getattr(tiles, name).py_func)
+    # The twin would call compiled passes.
+    for name, function in vars(tiles).copy().items():
+        if hasattr(function, "py_func") and name != "attend":
+            monkeypatch.setattr(tiles, name, function.py_func)
     with np.errstate(invalid="ignore"):
         _, twin = both(tiles.attend, *arguments)
-    got, want = (ran[-1].reshape(p, LANES)[:, :lanes] for ran in (compiled, twin))
-    np.testing.assert_allclose(got, want, rtol=0, atol=30 * EPS[real])
-    scores = np.where(seen | (not masked), k[:n] @ q, -np.inf)
-    weights = np.exp2(scores - scores.max(axis=0))
-    exact = v[:n].T @ (weights / weights.sum(axis=0))
-    np.testing.assert_allclose(got, exact[:, :lanes], rtol=0, atol=30 * EPS[real])
+    np.testing.assert_allclose(compiled[-1], twin[-1], rtol=0, atol=30 * EPS[real])
+
+    scores = scale * (q @ k.T)
+    if mask != "none":
+        scores = np.where(seen, scores, -np.inf)
+    weights = np.exp2(scores - scores.max(axis=1, keepdims=True))
+    exact = weights / weights.sum(axis=1, keepdims=True) @ v
+    np.testing.assert_allclose(compiled[-1], exact, rtol=0, atol=30 * EPS[real])
