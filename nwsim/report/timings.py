@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import EngFormatter, LogLocator, NullFormatter
 
 from nwsim.exceptions import ParameterError
 from nwsim.report.figures import save_figure
@@ -75,7 +76,8 @@ def timings(table: pd.DataFrame) -> Figure:
             own = competitors[competitors["workload"] == name]
             limits = shown[(shown["workload"] == name) & (shown["kind"] == "limit")]
             _panel(axes, own.sort_values("median_s", kind="stable"), limits)
-            axes.set_title(TITLES.get(name, name))
+            # Over the names too: there is not room for it above the marks.
+            axes.set_title(TITLES.get(name, name), x=-0.55)
     key(figure, _entries(competitors, shown))
     return figure
 
@@ -119,7 +121,10 @@ def _panel(axes: Axes, rows: pd.DataFrame, limits: pd.DataFrame) -> None:
             text.set_color(ink(OWN))
     axes.set_ylim(len(labels) - 0.4, -0.6)
     axes.tick_params(axis="y", length=0)
-    axes.set_xlabel("seconds", labelpad=1.0)
+    low, high = axes.get_xlim()
+    axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if high < 30 * low else (1,)))
+    axes.xaxis.set_major_formatter(EngFormatter("s"))
+    axes.xaxis.set_minor_formatter(NullFormatter())
 
 
 def _entries(competitors: pd.DataFrame, shown: pd.DataFrame) -> list[Entry]:
