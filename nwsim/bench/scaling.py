@@ -296,7 +296,9 @@ def with_slopes(rows: Sequence[dict[str, Any]]) -> pd.DataFrame:
     table = table.astype({"n_heads": "Int64", "n_sim": "Int64", "local_slope": float})
     # Along the dimension it is the place, elsewhere it tells lines apart.
     dim = table["dim"].where(table["curve"] != "dim", 0)
-    for _, points in table.groupby(["curve", "kernel", dim, "engine"], sort=False):
+    # Two numbers of workers make a ratio, no slope.
+    sized = table[table["curve"] != "workers"]
+    for _, points in sized.groupby(["curve", "kernel", dim[sized.index], "engine"], sort=False):
         x, seconds = points["x"].to_numpy(float), points["median_s"].to_numpy(float)
         table.loc[points.index[1:], "local_slope"] = np.diff(np.log(seconds)) / np.diff(np.log(x))
     return table

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import tempfile
 import time
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -20,8 +19,8 @@ from nwsim.study.runner import WorkerPool, single_threaded
 
 N_OBS, N_QUERIES, BANDWIDTH = 8192, 512, 0.05
 WORKERS = (1, 2)
-N_START = 2
-"""Replicates of the study that is all start-up."""
+LONG = 4
+"""How many times as long the whole study is as the part that is run to tell start-up."""
 
 
 def draw(condition: Factors, rng: np.random.Generator) -> Replicate:
@@ -46,7 +45,7 @@ STUDY = Study(
     draw=draw,
     methods=(Method("conditional", conditional),),
     measures=(Measure("mse", "integrated mean squared error", unit="y²"),),
-    profiles={"quick": Profile(N_START, rule="set by the benchmark")},
+    profiles={"quick": Profile(2, rule="set by the benchmark")},
 )
 
 
@@ -93,47 +92,59 @@ def worker_rows(study_s: float, n_rounds: int) -> list[dict[str, Any]]:
     Returns
     -------
     list of dict
-        Engine ``study``: the whole run. ``startup``: the same study with two replicates.
-        ``study_less_startup``: their difference, round by round. ``machine``: the same
-        replicates in processes that stand already, without the runner: what this machine gives
-        to a second process.
+        As of :func:`rows_of`.
     """
     replicate_seconds(1)
-    n_sim = 2 * math.ceil(study_s / replicate_seconds(5) / 2.0)
-    calls = {
-        "study": lambda workers: study_seconds(workers, n_sim),
-        "startup": lambda workers: study_seconds(workers, N_START),
-    }
-    seconds: dict[str, list[list[float]]] = {name: [] for name in (*calls, "machine")}
+    n_sim = LONG * math.ceil(study_s / replicate_seconds(5) / LONG)
+    whole: list[list[float]] = []
+    part: list[list[float]] = []
+    machine: list[list[float]] = []
     with single_threaded(), WorkerPool(max(WORKERS)) as pool:
         # Both processes must have compiled or loaded their loops before the clock runs.
         for _ in range(2):
             machine_seconds(pool, max(WORKERS), 2 * max(WORKERS))
         for turn in range(n_rounds):
             order = WORKERS if turn % 2 == 0 else WORKERS[::-1]
-            for name, call in calls.items():
+            for found, call in (
+                (whole, lambda workers: study_seconds(workers, n_sim)),
+                (part, lambda workers: study_seconds(workers, n_sim // LONG)),
+                (machine, lambda workers: machine_seconds(pool, workers, n_sim)),
+            ):
                 took = {workers: call(workers) for workers in order}
-                seconds[name].append([took[workers] for workers in WORKERS])
-            took = {count: machine_seconds(pool, count, n_sim) for count in order}
-            seconds["machine"].append([took[count] for count in WORKERS])
-    return rows_of({name: np.array(values) for name, values in seconds.items()}, n_sim)
+                found.append([took[workers] for workers in WORKERS])
+    return rows_of(np.array(whole), np.array(part), np.array(machine), n_sim)
 
 
-def rows_of(seconds: Mapping[str, FloatArray], n_sim: int) -> list[dict[str, Any]]:
-    """Return the rows of all lines, that of the study less its start-up among them.
+def rows_of(
+    whole: FloatArray, part: FloatArray, machine: FloatArray, n_sim: int
+) -> list[dict[str, Any]]:
+    """Return the rows of all lines.
 
     Parameters
     ----------
-    seconds : mapping of str to ndarray, (n_rounds, len(WORKERS))
-        Of ``study``, ``startup`` and ``machine``.
+    whole, part, machine : ndarray, (n_rounds, len(WORKERS))
+        Seconds of the study, of the study with 1/LONG of the replicates, and of the
+        replicates without the runner.
     n_sim : int
-        Replicates of all but the start-up.
+        Replicates of the study.
+
+    Returns
+    -------
+    list of dict
+        Engine ``study``: the whole run. ``startup``: what it would take without replicates, on
+        the line through the whole study and a part of it (a worker starts while another works
+        already, so a study of no replicates would tell less). ``study_less_startup``: the rest.
+        ``machine``: the same replicates in processes that stand already, without the runner:
+        what this machine gives to a second process.
     """
-    lines = {**seconds, "study_less_startup": seconds["study"] - seconds["startup"]}
-    rows = []
-    for name, values in lines.items():
-        rows += _line(name, values, N_START if name == "startup" else n_sim)
-    return rows
+    replicates = (whole - part) * LONG / (LONG - 1.0)
+    lines = {
+        "study": whole,
+        "startup": whole - replicates,
+        "study_less_startup": replicates,
+        "machine": machine,
+    }
+    return [row for name, seconds in lines.items() for row in _line(name, seconds, n_sim)]
 
 
 def _line(engine: str, seconds: FloatArray, n_sim: int) -> list[dict[str, Any]]:

@@ -133,7 +133,7 @@ def sizes(table: pd.DataFrame) -> Figure:
         sample_size_axis(panel, own["x"].to_numpy(float))
         draw_times(panel, own, COMPARED[0])
         mark_wrong(panel, own)
-        limits_log(panel, own[["q25_s", "q75_s"]].to_numpy(float).ravel(), room=3.0)
+        limits_log(panel, own[["q25_s", "q75_s"]].to_numpy(float).ravel(), room=2.0)
         panel.set_xlabel(name)
         panel.set_ylabel("seconds a call")
     _workers(axes[0, 2], table[table["curve"] == "workers"])

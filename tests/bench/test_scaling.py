@@ -131,8 +131,9 @@ def test_slopes_are_those_of_each_line() -> None:
 def test_a_run_writes_its_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(scaling, "QUICK", TINY)
     monkeypatch.setattr(scaling, "SETTINGS", (EPANECHNIKOV,))
-    seconds = {"study": [[4.0, 2.0]], "startup": [[1.0, 1.0]], "machine": [[3.0, 2.0]]}
-    made = second_worker.rows_of({name: np.array(s) for name, s in seconds.items()}, 100)
+    # Start-up of 1 and 2 seconds, and 12 and 6 seconds of replicates.
+    whole, part, machine = ([[13.0, 8.0]], [[4.0, 3.5]], [[12.0, 8.0]])
+    made = second_worker.rows_of(*map(np.array, (whole, part, machine)), 100)
     monkeypatch.setattr(scaling, "worker_rows", lambda study_s, n_rounds: made)
     drawn: list[Path] = []
     monkeypatch.setattr("nwsim.report.scaling.draw_scaling", drawn.append)
@@ -142,16 +143,12 @@ def test_a_run_writes_its_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert tuple(table.columns) == scaling.COLUMNS
     assert set(table["curve"]) == {"n_obs", "n_queries", "dim", "n_heads", "workers"}
     two = table[(table["curve"] == "workers") & (table["x"] == 2)].set_index("engine")
-    # Start-up is apart: (2 - 1) of (4 - 1) seconds.
-    assert two["ratio"].to_dict() == pytest.approx(
-        {"study": 0.5, "startup": 1.0, "machine": 2 / 3, "study_less_startup": 1 / 3}
+    assert two["median_s"].to_dict() == pytest.approx(
+        {"study": 8.0, "startup": 2.0, "study_less_startup": 6.0, "machine": 8.0}
     )
-    assert two["n_sim"].to_dict() == {
-        "study": 100,
-        "startup": second_worker.N_START,
-        "machine": 100,
-        "study_less_startup": 100,
-    }
+    assert two["ratio"].to_dict() == pytest.approx(
+        {"study": 8 / 13, "startup": 2.0, "study_less_startup": 0.5, "machine": 2 / 3}
+    )
 
 
 def test_the_study_of_workers_runs() -> None:
