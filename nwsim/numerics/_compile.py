@@ -36,6 +36,7 @@ from numba.core import types
 VECTOR = types.Array(types.float64, 1, "C", readonly=True)
 MATRIX = types.Array(types.float64, 2, "C", readonly=True)
 INDICES = types.Array(types.int64, 1, "C", readonly=True)
+STACK = types.Array(types.float64, 3, "C", readonly=True)
 OUT_VECTOR = types.Array(types.float64, 1, "C")
 OUT_MATRIX = types.Array(types.float64, 2, "C")
 OUT_STACK = types.Array(types.float64, 3, "C")

@@ -14,7 +14,7 @@ from nwsim.numerics._compile import (
     VECTOR,
     compiled,
 )
-from nwsim.numerics.exponential import exp_nonpositive
+from nwsim.numerics.exponential import LOG2_E, exp2_nonpositive
 from nwsim.numerics.tiles import inner, squared_inner
 
 
@@ -49,8 +49,9 @@ def normal_weights(v, rate):  # type: ignore[no-untyped-def]
     for i in range(v.shape[0]):
         nearest = min(nearest, v[i])
     total = 0.0
+    rate = rate * LOG2_E
     for i in range(v.shape[0]):
-        v[i] = exp_nonpositive(rate * (nearest - v[i]))
+        v[i] = exp2_nonpositive(rate * (nearest - v[i]))
         total += v[i]
     scale = 1.0 / total
     for i in range(v.shape[0]):

@@ -23,9 +23,12 @@ from nwsim.numerics._compile import (
     compiled,
 )
 from nwsim.numerics.tiles import (
+    COMPACT,
     GAUSSIAN,
     TILE,
-    absolute_total,
+    absolute_inner,
+    base_two,
+    exponential_values,
     inner,
     kernel_values,
     offsets_from,
@@ -33,49 +36,40 @@ from nwsim.numerics.tiles import (
     squared_distances,
     squared_inner,
     total,
-    total_and_inner,
+    two_inner,
 )
 
 
 @compiled(
     NOTHING(
-        MATRIX,
-        MATRIX,
-        INTEGER,
-        VECTOR,
-        MATRIX,
-        VECTOR,
-        INTEGER,
-        INTEGER,
-        OUT_MATRIX,
-        OUT_STACK,
-        OUT_STACK,
-        OUT_STACK,
+        MATRIX, MATRIX, INTEGER, VECTOR, MATRIX, VECTOR, INTEGER, INTEGER, OUT_MATRIX, OUT_STACK,
+        OUT_STACK, OUT_STACK,
     )
-)
+)  # fmt: skip
 def add_linear_moments(  # type: ignore[no-untyped-def]
-    X, Q, j, bandwidth, values, noise, start, stop, buffers, gram, noise_gram, cross
+    X, Q, j, bandwidth, columns, squares, start, stop, buffers, gram, noise_gram, cross
 ):
     """Add one tile's moments of the features beyond the constant, upper triangles alone.
 
-    ``buffers[1]`` holds the tile's weights; the rows from 2 on are for this function.
+    ``buffers[1]`` holds the tile's kernel values; the rows from 2 on are for this function.
     """
     d = X.shape[0]
     width = stop - start
     k, k2, g = buffers[1, :width], buffers[2, :width], buffers[3, :width]
-    with_noise = noise.shape[0] > 0
+    with_noise = squares.shape[0] > 0
     if with_noise:
         k2[:] = k
         scale(k2, k)
-        scale(k2, noise[start:stop])
+        scale(k2, squares[start:stop])
     for a in range(d):
         offsets_from(X[a, start:stop], Q[j, a], bandwidth[a], buffers[4 + a, :width])
     for a in range(d):
         g[:] = k
         scale(g, buffers[4 + a, :width])
+        for c in range(1, columns.shape[0]):
+            cross[j, a + 1, c - 1] += inner(g, columns[c, start:stop])
+        scale(g, columns[0, start:stop])
         gram[j, 0, a + 1] += total(g)
-        for c in range(values.shape[0]):
-            cross[j, a + 1, c] += inner(g, values[c, start:stop])
         for b in range(a, d):
             gram[j, a + 1, b + 1] += inner(g, buffers[4 + b, :width])
         if with_noise:
@@ -88,27 +82,10 @@ def add_linear_moments(  # type: ignore[no-untyped-def]
 
 @compiled(
     NOTHING(
-        MATRIX,
-        MATRIX,
-        VECTOR,
-        INTEGER,
-        INTEGER,
-        INTEGER,
-        VECTOR,
-        VECTOR,
-        MATRIX,
-        VECTOR,
-        INDICES,
-        INDICES,
-        INDICES,
-        INDICES,
-        VECTOR,
-        OUT_STACK,
-        OUT_STACK,
-        OUT_STACK,
-        OUT_VECTOR,
+        MATRIX, MATRIX, VECTOR, INTEGER, INTEGER, INTEGER, VECTOR, MATRIX, VECTOR, INDICES, INDICES,
+        INDICES, INDICES, VECTOR, OUT_STACK, OUT_STACK, OUT_STACK, OUT_VECTOR,
     )
-)
+)  # fmt: skip
 def moment_sums(  # type: ignore[no-untyped-def]
     X,
     Q,
@@ -117,9 +94,8 @@ def moment_sums(  # type: ignore[no-untyped-def]
     power,
     exponent,
     coefficients,
-    prior,
-    values,
-    noise,
+    columns,
+    squares,
     offsets,
     starts,
     stops,
@@ -133,27 +109,32 @@ def moment_sums(  # type: ignore[no-untyped-def]
     """Add up the moments of every query's window.
 
     With features phi = (1) or, where ``gram`` has 1 + d of them, phi = (1, (x - q) / h),
-    and weights w_i = prior_i K_i exp(shift_j), query j receives
+    and kernel values k_i = K_i exp(shift_j), query j receives
 
-    - ``gram[j]``       = sum_i w_i phi_i phi_i'                  (F, F)
-    - ``noise_gram[j]`` = sum_i w_i^2 noise_i phi_i phi_i'        (F, F), if noise is not empty
-    - ``cross[j]``      = sum_i w_i phi_i values_i'               (F, p)
-    - ``absolute[j]``   = sum_i |w_i|                             if not empty
+    - ``gram[j]``       = sum_i k_i columns_0i phi_i phi_i'       (F, F)
+    - ``cross[j]``      = sum_i k_i phi_i columns_ci, c > 0       (F, p)
+    - ``noise_gram[j]`` = sum_i k_i^2 squares_i phi_i phi_i'      (F, F), if squares is not empty
+    - ``absolute[j]``   = sum_i |k_i| columns_0i                  if not empty
 
     Parameters
     ----------
     X : (d, n) sample; Q : (m, d) queries; bandwidth : (d,)
-    prior : (n,); values : (p, n); noise : (n,) or (0,)
+    columns : (1 + p, n) prior weights, then prior weights times values
+    squares : (n,) squared prior weights times noise variances, or (0,)
     offsets : (m + 1,), starts, stops : ranges ``offsets[j]:offsets[j+1]`` belong to query j
     exclude : (m,) index of a sample point to leave out, or -1
     shift : (m,) added to the exponent of an exponential kernel
     gram, noise_gram : (m, F, F); cross : (m, F, p); absolute : (m,) or (0,); all added to
     """
-    n_values = values.shape[0]
-    with_noise = noise.shape[0] > 0
+    n_columns = columns.shape[0]
+    with_noise = squares.shape[0] > 0
     with_absolute = absolute.shape[0] > 0
     n_features = gram.shape[1]
     buffers = np.empty((4 + n_features, TILE))
+    plain = family != COMPACT and coefficients.shape[0] == 1 and coefficients[0] == 1.0
+    scales = np.empty(X.shape[0])
+    for a in range(X.shape[0]):
+        scales[a] = base_two(family, bandwidth[a])
     for j in range(Q.shape[0]):
         left_out = exclude[j]
         for r in range(offsets[j], offsets[j + 1]):
@@ -161,31 +142,35 @@ def moment_sums(  # type: ignore[no-untyped-def]
                 stop = min(start + TILE, stops[r])
                 width = stop - start
                 v, k = buffers[0, :width], buffers[1, :width]
-                squared_distances(X, Q, j, bandwidth, family, start, width, v)
-                kernel_values(family, power, exponent, coefficients, v, shift[j], width, k)
-                scale(k, prior[start:stop])
+                # A shift must cancel the nearest point's exponent exactly, as it may be
+                # huge; so it goes with the distances that it was made from.
+                if plain and shift[j] == 0.0:
+                    exponential_values(X, 0, X.shape[0], Q[j], scales, family, start, stop, k)
+                else:
+                    squared_distances(X, Q, j, bandwidth, family, start, width, v)
+                    kernel_values(family, power, exponent, coefficients, v, shift[j], width, k)
                 if start <= left_out < stop:
                     k[left_out - start] = 0.0
-                if n_values > 0:
-                    s, t = total_and_inner(k, values[0, start:stop])
+                if n_columns > 1:
+                    s, t = two_inner(k, columns[0, start:stop], columns[1, start:stop])
                     gram[j, 0, 0] += s
                     cross[j, 0, 0] += t
                 else:
-                    gram[j, 0, 0] += total(k)
-                for c in range(1, n_values):
-                    cross[j, 0, c] += inner(k, values[c, start:stop])
+                    gram[j, 0, 0] += inner(k, columns[0, start:stop])
+                for c in range(2, n_columns):
+                    cross[j, 0, c - 1] += inner(k, columns[c, start:stop])
                 if with_absolute:
-                    absolute[j] += absolute_total(k)
+                    absolute[j] += absolute_inner(k, columns[0, start:stop])
                 if with_noise:
-                    noise_gram[j, 0, 0] += squared_inner(k, noise[start:stop])
+                    noise_gram[j, 0, 0] += squared_inner(k, squares[start:stop])
                 if n_features > 1:
                     add_linear_moments(
                         X,
                         Q,
                         j,
                         bandwidth,
-                        values,
-                        noise,
+                        columns,
+                        squares,
                         start,
                         stop,
                         buffers,

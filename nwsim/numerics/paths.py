@@ -28,7 +28,7 @@ from nwsim.numerics._compile import (
     VECTOR,
     compiled,
 )
-from nwsim.numerics.exponential import exp_nonpositive
+from nwsim.numerics.exponential import LOG2_E, exp2_nonpositive
 from nwsim.numerics.tiles import TILE
 
 # Squared distances this close to a squared bandwidth, relatively, are decided by the rule
@@ -312,7 +312,7 @@ def laplace_path(x, prior, values, bandwidths, leave_out, weight, cross):  # typ
         h = bandwidths[b]
         decay[0] = 1.0
         for i in range(1, n):
-            decay[i] = exp_nonpositive((x[i - 1] - x[i]) / h)
+            decay[i] = exp2_nonpositive((x[i - 1] - x[i]) / h * LOG2_E)
         sums[:] = 0.0
         for i in range(n):
             for c in range(1 + n_values):

@@ -29,7 +29,7 @@ from nwsim.numerics._compile import (
     VECTOR,
     compiled,
 )
-from nwsim.numerics.exponential import exp_nonpositive
+from nwsim.numerics.exponential import LOG2_E, exp2_nonpositive
 
 COMPACT, GAUSSIAN, LAPLACE = 0, 1, 2
 TILE = 512
@@ -97,10 +97,10 @@ def kernel_values(family, power, exponent, coefficients, v, shift, width, out): 
                 out[i] = out[i] * out[i] * out[i] if v[i] <= 1.0 else 0.0
     elif family == GAUSSIAN:
         for i in range(width):
-            out[i] = exp_nonpositive(shift - 0.5 * v[i])
+            out[i] = exp2_nonpositive((shift - 0.5 * v[i]) * LOG2_E)
     else:
         for i in range(width):
-            out[i] = exp_nonpositive(shift - np.sqrt(v[i]))
+            out[i] = exp2_nonpositive((shift - np.sqrt(v[i])) * LOG2_E)
     degree = coefficients.shape[0] - 1
     if degree == 1:
         for i in range(width):
@@ -116,6 +116,97 @@ def kernel_values(family, power, exponent, coefficients, v, shift, width, out): 
             out[i] = out[i] * coefficients[0]
 
 
+@compiled(NOTHING(VECTOR, REAL, REAL, FLAG, OUT_VECTOR))
+def add_scaled_squares(x, q, scale, first, out):  # type: ignore[no-untyped-def]
+    """Add ((q - x_i) scale)^2 to ``out``, or start it if ``first``."""
+    if first:
+        for i in range(x.shape[0]):
+            u = (q - x[i]) * scale
+            out[i] = u * u
+    else:
+        for i in range(x.shape[0]):
+            u = (q - x[i]) * scale
+            out[i] = out[i] + u * u
+
+
+@compiled(NOTHING(VECTOR, REAL, REAL, OUT_VECTOR))
+def gaussian_1(x, q, scale, out):  # type: ignore[no-untyped-def]
+    """Fill ``out`` with 2**(-u^2), u = (q - x_i) scale."""
+    for i in range(x.shape[0]):
+        u = (q - x[i]) * scale
+        out[i] = exp2_nonpositive(-u * u)
+
+
+@compiled(NOTHING(VECTOR, VECTOR, REAL, REAL, REAL, REAL, OUT_VECTOR))
+def gaussian_2(x0, x1, q0, q1, scale0, scale1, out):  # type: ignore[no-untyped-def]
+    """As :func:`gaussian_1`, in two coordinates."""
+    for i in range(x0.shape[0]):
+        u = (q0 - x0[i]) * scale0
+        v = (q1 - x1[i]) * scale1
+        out[i] = exp2_nonpositive(-(u * u + v * v))
+
+
+@compiled(NOTHING(VECTOR, VECTOR, REAL, REAL, REAL, REAL, OUT_VECTOR))
+def gaussian_more(x0, x1, q0, q1, scale0, scale1, out):  # type: ignore[no-untyped-def]
+    """As :func:`gaussian_2`; ``out`` comes with the squares of other coordinates."""
+    for i in range(x0.shape[0]):
+        u = (q0 - x0[i]) * scale0
+        v = (q1 - x1[i]) * scale1
+        out[i] = exp2_nonpositive(-(out[i] + u * u + v * v))
+
+
+@compiled(NOTHING(VECTOR, REAL, REAL, OUT_VECTOR))
+def laplace_1(x, q, scale, out):  # type: ignore[no-untyped-def]
+    """Fill ``out`` with 2**(-|u|), u = (q - x_i) scale."""
+    for i in range(x.shape[0]):
+        out[i] = exp2_nonpositive(-abs((q - x[i]) * scale))
+
+
+@compiled(NOTHING(OUT_VECTOR))
+def laplace_of_squares(out):  # type: ignore[no-untyped-def]
+    """Turn squares v into 2**(-sqrt(v)), in place."""
+    for i in range(out.shape[0]):
+        out[i] = exp2_nonpositive(-np.sqrt(out[i]))
+
+
+@compiled(REAL(INTEGER, REAL))
+def base_two(family, h):  # type: ignore[no-untyped-def]
+    """Return the factor of distances that turns the kernel into a power of two.
+
+    exp(-u^2 / 2) = 2**-(u c)^2 with c^2 = log2(e) / 2, and exp(-|u|) = 2**-|u c| with
+    c = log2(e). Bandwidths too small for their reciprocal have the largest one there is.
+    """
+    c = np.sqrt(0.5 * LOG2_E) if family == GAUSSIAN else LOG2_E
+    return min(c / h, 1.7e308)
+
+
+@compiled(NOTHING(MATRIX, INTEGER, INTEGER, VECTOR, VECTOR, INTEGER, INTEGER, INTEGER, OUT_VECTOR))
+def exponential_values(X, first, last, q, scale, family, start, stop, out):  # type: ignore[no-untyped-def]
+    """Fill ``out`` with the kernel at points ``start:stop``, coordinates ``first:last``.
+
+    One pass from differences to powers of two, for kernels without a polynomial factor.
+
+    Parameters
+    ----------
+    X : (D, n); q : (D,); scale : (D,) from :func:`base_two`; family : GAUSSIAN or LAPLACE
+    """
+    a, b = last - 2, last - 1
+    if last - first == 1:
+        if family == GAUSSIAN:
+            gaussian_1(X[b, start:stop], q[b], scale[b], out)
+        else:
+            laplace_1(X[b, start:stop], q[b], scale[b], out)
+        return
+    for c in range(first, a if family == GAUSSIAN else last):
+        add_scaled_squares(X[c, start:stop], q[c], scale[c], c == first, out)
+    if family == LAPLACE:
+        laplace_of_squares(out)
+    elif a == first:
+        gaussian_2(X[a, start:stop], X[b, start:stop], q[a], q[b], scale[a], scale[b], out)
+    else:
+        gaussian_more(X[a, start:stop], X[b, start:stop], q[a], q[b], scale[a], scale[b], out)
+
+
 @compiled(REAL(VECTOR))
 def total(k):  # type: ignore[no-untyped-def]
     """Return sum_i k_i."""
@@ -125,12 +216,12 @@ def total(k):  # type: ignore[no-untyped-def]
     return s
 
 
-@compiled(REAL(VECTOR))
-def absolute_total(k):  # type: ignore[no-untyped-def]
-    """Return sum_i |k_i|."""
+@compiled(REAL(VECTOR, VECTOR))
+def absolute_inner(k, prior):  # type: ignore[no-untyped-def]
+    """Return sum_i |k_i| prior_i."""
     s = 0.0
     for i in range(k.shape[0]):
-        s += abs(k[i])
+        s += abs(k[i]) * prior[i]
     return s
 
 
@@ -143,14 +234,14 @@ def inner(k, values):  # type: ignore[no-untyped-def]
     return s
 
 
-@compiled(PAIR(VECTOR, VECTOR))
-def total_and_inner(k, values):  # type: ignore[no-untyped-def]
-    """Return sum_i k_i and sum_i k_i values_i in one pass."""
+@compiled(PAIR(VECTOR, VECTOR, VECTOR))
+def two_inner(k, a, b):  # type: ignore[no-untyped-def]
+    """Return sum_i k_i a_i and sum_i k_i b_i in one pass."""
     s = 0.0
     t = 0.0
     for i in range(k.shape[0]):
-        s += k[i]
-        t += k[i] * values[i]
+        s += k[i] * a[i]
+        t += k[i] * b[i]
     return s, t
 
 

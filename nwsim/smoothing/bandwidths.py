@@ -154,7 +154,7 @@ def _path_problem(
     share = prior / prior.sum()
     centred = y[keep] - share @ y[keep]
     # On the line, points in order serve every kernel.
-    layout = lay_out(inputs, "window" if X.shape[1] == 1 else sample.layout.engine)
+    layout = lay_out(inputs, "line" if X.shape[1] == 1 else sample.layout.kind)
     kept = WeightedSample(layout, sample.kernel, sample.bandwidth, layout.arrange(prior))
     problem = PathProblem(kept, layout.arrange(centred.T), degree, leave_out)
     return problem, layout.arrange(share)

@@ -1,14 +1,16 @@
-"""Engines: how the points of a window are found.
+"""Engines: how a sample is laid out, and how the points of a window are found.
 
-An engine lays the sample out once, independently of the bandwidth, and then lists for
-each query the contiguous ranges that hold its window. All engines share one compiled
-loop over those ranges, so they differ in which points they look at and never in what
-they compute from a point.
+Three engines look at every point of a window. They lay the sample out once, independently
+of the bandwidth, list for each query the contiguous ranges that hold its window, and share
+one compiled loop over those ranges: they differ in which points they look at and never in
+what they compute from a point. The others compute the same sums from fewer operations
+(:mod:`nwsim.smoothing.fast`), to a tolerance.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -32,65 +34,114 @@ class Ranges(NamedTuple):
 
 @dataclass(frozen=True)
 class Engine:
-    """What an engine can serve."""
+    """What an engine can serve.
+
+    Attributes
+    ----------
+    name : str
+    layout : {"plain", "line", "cells"}
+        The order it wants the sample in: as it came, sorted, or by cells of a grid.
+    families : tuple of str
+        Kernel families.
+    max_dim : int or None
+    ranges : bool
+        Whether it sums over every point of a window. The others serve local constant fits,
+        and of exponential kernels those without a polynomial factor.
+    """
 
     name: str
-    compact_only: bool
+    layout: str
+    families: tuple[str, ...]
     max_dim: int | None
+    ranges: bool = True
 
-    def serves(self, kernel: Kernel, dim: int) -> bool:
-        """Return whether the engine can smooth with this kernel in this dimension."""
-        fits = self.max_dim is None or dim <= self.max_dim
-        return fits and (not self.compact_only or kernel.support < np.inf)
+    def serves(self, kernel: Kernel, dim: int, degree: int = 0) -> bool:
+        """Return whether the engine can fit a local polynomial with this kernel."""
+        if kernel.family not in self.families or (self.max_dim or dim) < dim:
+            return False
+        if self.ranges:
+            return True
+        factor = kernel.polynomial(dim).tolist() != [1.0]
+        return degree == 0 and (kernel.family == "compact" or not factor)
 
 
-# In order of preference: "auto" takes the first that serves.
+_ALL = ("compact", "gaussian", "laplace")
 ENGINES = {
     engine.name: engine
     for engine in (
-        Engine("window", compact_only=True, max_dim=1),
-        Engine("cells", compact_only=True, max_dim=3),
-        Engine("direct", compact_only=False, max_dim=None),
+        Engine("direct", "plain", _ALL, None),
+        Engine("window", "line", ("compact",), 1),
+        Engine("cells", "cells", ("compact",), 3),
+        Engine("prefix", "line", ("compact",), 1, ranges=False),
+        Engine("recursive", "line", ("laplace",), 1, ranges=False),
+        Engine("expansion", "plain", ("gaussian",), 1, ranges=False),
+        Engine("nufft", "plain", ("gaussian",), 3, ranges=False),
     )
 }
 
 
-def choose_engine(engine: str, kernel: Kernel, dim: int) -> str:
-    """Return the engine's name, resolving ``auto``; refuse one that cannot serve."""
+def able_engines(kernel: Kernel, dim: int, degree: int) -> list[str]:
+    """Return the names of the engines that serve."""
+    return [name for name, engine in ENGINES.items() if engine.serves(kernel, dim, degree)]
+
+
+def check_engine(engine: str, kernel: Kernel, dim: int, degree: int) -> str:
+    """Return the engine's name, or ``auto``; refuse one that cannot serve."""
     check_choice("engine", engine, ("auto", *ENGINES))
-    able = [name for name, candidate in ENGINES.items() if candidate.serves(kernel, dim)]
-    if engine == "auto":
-        return able[0]
-    if engine not in able:
+    able = able_engines(kernel, dim, degree)
+    if engine != "auto" and engine not in able:
+        fit = "a local linear fit with " if degree else ""
         raise ParameterError(
-            f"engine {engine!r} cannot serve kernel {kernel.name!r} in {dim} dimensions; "
+            f"engine {engine!r} cannot serve {fit}kernel {kernel.name!r} in {dim} dimensions; "
             f"use one of {', '.join(able)}"
         )
     return engine
 
 
+def layout_for(engine: str, kernel: Kernel, dim: int, degree: int) -> str:
+    """Return the layout that an engine wants; for ``auto``, one that most of those able do."""
+    if engine != "auto":
+        return ENGINES[engine].layout
+    wanted = [ENGINES[name].layout for name in able_engines(kernel, dim, degree)]
+    return next((kind for kind in ("line", "cells") if kind in wanted), "plain")
+
+
 @dataclass(frozen=True)
 class Layout:
-    """A sample in an engine's order.
+    """A sample in some order.
 
     Attributes
     ----------
-    engine : str
+    kind : {"plain", "line", "cells"}
     X : (d, n) the sample, re-ordered, one row a coordinate
-    order : (n,) position in the caller's sample of each re-ordered point
+    sorted_by : (n,) position in the caller's sample of each re-ordered point, or None for the
+        order it came in
     grid : the cell grid, or None
     """
 
-    engine: str
+    kind: str
     X: FloatArray
-    order: IntArray
+    sorted_by: IntArray | None = None
     grid: Grid | None = None
 
-    def arrange(self, per_sample: FloatArray) -> FloatArray:
-        """Return ``per_sample`` (..., n) in this layout's order, contiguous."""
-        if self.engine == "direct":
-            return np.array(per_sample, order="C")
-        return np.ascontiguousarray(np.take(per_sample, self.order, axis=-1))
+    @cached_property
+    def order(self) -> IntArray:
+        """Position in the caller's sample of each re-ordered point, (n,)."""
+        return np.arange(self.X.shape[1]) if self.sorted_by is None else self.sorted_by
+
+    def arrange(self, per_sample: FloatArray, out: FloatArray | None = None) -> FloatArray:
+        """Return ``per_sample`` (..., n) in this layout's order, contiguous, a copy."""
+        out = np.empty(per_sample.shape, per_sample.dtype) if out is None else out
+        if self.sorted_by is None:
+            out[...] = per_sample
+        else:  # no index is out of range; "clip" spares a buffer
+            np.take(per_sample, self.sorted_by, axis=-1, out=out, mode="clip")
+        return out
+
+    @cached_property
+    def span(self) -> FloatArray:
+        """Extent of the sample along each coordinate, (d,)."""
+        return np.asarray(np.ptp(self.X, axis=1))
 
     def positions(self) -> IntArray:
         """Return the re-ordered position of each point of the caller's sample, (n,)."""
@@ -104,10 +155,10 @@ class Layout:
         Parameters
         ----------
         Q : (m, d) queries
-        reach : (d,) half-width of the window along each coordinate
+        reach : (d,) half-width of the window along each coordinate, may be infinite
         """
         m, n = Q.shape[0], self.X.shape[1]
-        if self.engine == "direct":
+        if self.kind == "plain" or not np.isfinite(reach).all():
             return Ranges(np.arange(m + 1), np.zeros(m, np.int64), np.full(m, n, np.int64))
         if self.grid is not None:
             return self.grid.ranges(Q, reach)
@@ -143,15 +194,29 @@ class Grid:
         return Ranges(offsets, starts, stops)
 
 
-def lay_out(X: FloatArray, engine: str) -> Layout:
-    """Put the sample X (n, d) in the order of an engine (a resolved name)."""
+def sort_line(x: FloatArray) -> tuple[FloatArray, IntArray]:
+    """Return the numbers x (n,) in ascending order, and where they stood; equals keep order."""
+    from nwsim.numerics.sorting import AVERAGE, bucket_sort
+
+    ends = (float(x.min()), float(x.max())) if x.size > AVERAGE else (0.0, 0.0)
+    # A span whose reciprocal is a number, too.
+    if 1e-290 < ends[1] - ends[0] < 1e290:
+        out, order = np.empty(x.size), np.empty(x.size, np.int64)
+        if bucket_sort(x, *ends, x.size // AVERAGE, out, order):
+            return out, order
+    order = np.argsort(x, kind="stable").astype(np.int64)
+    return x[order], order
+
+
+def lay_out(X: FloatArray, kind: str) -> Layout:
+    """Put the sample X (n, d) in order."""
     n, d = X.shape
     columns = np.array(X.T, order="C")  # a copy: the caller's array stays the caller's
-    if engine == "direct":
-        return Layout(engine, columns, np.arange(n))
-    if engine == "window":
-        order = np.argsort(columns[0]).astype(np.int64)
-        return Layout(engine, np.ascontiguousarray(columns[:, order]), order)
+    if kind == "plain":
+        return Layout(kind, columns)
+    if kind == "line":
+        x, order = sort_line(columns[0])
+        return Layout(kind, x[None], order)
     from nwsim.numerics.cells import fill_cells
 
     low, high = columns.min(axis=1), columns.max(axis=1)
@@ -166,4 +231,4 @@ def lay_out(X: FloatArray, engine: str) -> Layout:
     order = np.empty(n, np.int64)
     fill_cells(columns, padded_low, per_unit, counts, first, order)
     grid = Grid(padded_low, per_unit, counts, first)
-    return Layout(engine, np.ascontiguousarray(columns[:, order]), order, grid)
+    return Layout(kind, np.ascontiguousarray(columns[:, order]), order, grid)

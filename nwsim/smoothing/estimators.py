@@ -14,7 +14,7 @@ from nwsim._typing import ArrayLike, FloatArray
 from nwsim._validation import check_choice, check_real
 from nwsim.exceptions import ParameterError
 from nwsim.smoothing.bandwidths import USES_Y, BandwidthSelection, select_bandwidth
-from nwsim.smoothing.engines import choose_engine, lay_out
+from nwsim.smoothing.engines import check_engine, lay_out, layout_for
 from nwsim.smoothing.fits import (
     EMPTY_WINDOW_POLICIES,
     LocalFit,
@@ -104,11 +104,12 @@ class KernelSmoother(RegressorMixin, BaseEstimator):
         prior = prior_weights(sample_weight, inputs)
         n, d = inputs.shape
         given = given_bandwidth(self.bandwidth, d)
-        self.engine_ = choose_engine(self.engine, kernel, d)
-        layout = lay_out(inputs, self.engine_)
-        self._y = targets
+        engine = check_engine(self.engine, kernel, d, self._degree)
+        layout = lay_out(inputs, layout_for(engine, kernel, d, self._degree))
+        self._y_shape = targets.shape
         start = np.ones(d) if given is None else np.array(np.broadcast_to(given, d))
-        sample = WeightedSample(layout, kernel, start, layout.arrange(prior))
+        tol = float(self.tol)
+        sample = WeightedSample(layout, kernel, start, layout.arrange(prior), engine, tol)
         self.bandwidth_selection_: BandwidthSelection | None = None
         if given is None:
             self.bandwidth_selection_ = select_bandwidth(
@@ -123,6 +124,8 @@ class KernelSmoother(RegressorMixin, BaseEstimator):
         else:
             self.bandwidth_ = float(given) if given.ndim == 0 else given
         self._sample = sample
+        self._columns = sample.columns(targets.reshape(n, -1).T)
+        self.engine_ = sample.engine_for(n, len(self._columns), self._degree)
         return self
 
     def _validated(self, X: ArrayLike, y: ArrayLike) -> tuple[FloatArray, FloatArray]:
@@ -136,7 +139,7 @@ class KernelSmoother(RegressorMixin, BaseEstimator):
             y_numeric=True,
             ensure_min_samples=2 if isinstance(self.bandwidth, str) else 1,
         )
-        return inputs, check_size("y", np.array(targets, dtype=np.float64))
+        return inputs, check_size("y", np.asarray(targets, dtype=np.float64))
 
     @property
     def bandwidth_uses_y(self) -> bool:
@@ -166,15 +169,18 @@ class KernelSmoother(RegressorMixin, BaseEstimator):
         other = type(self)(**{**self.get_params(), "bandwidth": bandwidth})
         if hasattr(self, "feature_names_in_"):
             other.feature_names_in_ = self.feature_names_in_
+        sample = replace(
+            self._sample, bandwidth=np.array(np.broadcast_to(given, self.n_features_in_))
+        )
+        n_columns = len(self._columns)
         other.__dict__.update(
             n_features_in_=self.n_features_in_,
-            engine_=self.engine_,
+            engine_=sample.engine_for(sample.prior.size, n_columns, self._degree),
             bandwidth_selection_=None,
             bandwidth_=float(given) if given.ndim == 0 else given,
-            _y=self._y,
-            _sample=replace(
-                self._sample, bandwidth=np.array(np.broadcast_to(given, self.n_features_in_))
-            ),
+            _y_shape=self._y_shape,
+            _columns=self._columns,
+            _sample=sample,
         )
         return other
 
@@ -190,8 +196,8 @@ class KernelSmoother(RegressorMixin, BaseEstimator):
         EmptyWindowError
             Under ``empty_window="raise"``, if a window holds no weight.
         """
-        fit = self._fit_at(self._queries(X_query), self._targets(), None)
-        return fit.mean[:, 0] if self._y.ndim == 1 else fit.mean
+        fit = self._fit_at(self._queries(X_query), self._columns, np.empty(0))
+        return fit.mean[:, 0] if len(self._y_shape) == 1 else fit.mean
 
     def weights(self, X_query: ArrayLike) -> FloatArray:
         """Return the smoothing weights, (m, n): predictions are ``weights @ y``.
@@ -200,7 +206,8 @@ class KernelSmoother(RegressorMixin, BaseEstimator):
         """
         Q = self._queries(X_query)
         sample = self._sample
-        sums = sample.sums(Q, np.empty((0, sample.prior.size)), degree=self._degree)
+        # Rows are made point by point, and so are the sums they are divided by.
+        sums = replace(sample, engine="direct").sums(Q, sample.prior[None], degree=self._degree)
         fit = local_fit(sums, sample.kernel.signed)
         check_choice("empty_window", self.empty_window, EMPTY_WINDOW_POLICIES)
         refuse_empty(fit.empty, self.empty_window)
@@ -225,9 +232,11 @@ class KernelSmoother(RegressorMixin, BaseEstimator):
     def summary(self, X_query: ArrayLike) -> QuerySummary:
         """Return the engine and the numbers of empty and singular windows at the queries."""
         Q = self._queries(X_query)
-        sums = self._sample.sums(Q, np.empty((0, self._sample.prior.size)), degree=self._degree)
-        fit = local_fit(sums, self._sample.kernel.signed)
-        return QuerySummary(self.engine_, Q.shape[0], int(fit.empty.sum()), int(fit.singular.sum()))
+        sample = self._sample
+        engine = sample.engine_for(Q.shape[0], len(self._columns), self._degree)
+        sums = replace(sample, engine=engine).sums(Q, sample.prior[None], degree=self._degree)
+        fit = local_fit(sums, sample.kernel.signed)
+        return QuerySummary(engine, Q.shape[0], int(fit.empty.sum()), int(fit.singular.sum()))
 
     def moment_sums(
         self, X_query: ArrayLike, values: ArrayLike, noise_variance: float | ArrayLike
@@ -250,8 +259,8 @@ class KernelSmoother(RegressorMixin, BaseEstimator):
             are.
         """
         Q = self._queries(X_query)
-        v, noise = self._values(values), self._noise(noise_variance)
-        return self._sample.sums(Q, v, noise, self._degree)
+        columns, squares = self._columns_of(values, noise_variance)
+        return self._sample.sums(Q, columns, squares, self._degree)
 
     def head_moments(
         self, X_query: ArrayLike, values: ArrayLike, noise_variance: float | ArrayLike
@@ -271,32 +280,28 @@ class KernelSmoother(RegressorMixin, BaseEstimator):
         noise_covariance : (m, 1, 1)
         n_empty : int
         """
-        fit = self._fit_at(
-            self._queries(X_query), self._values(values), self._noise(noise_variance)
-        )
+        fit = self._fit_at(self._queries(X_query), *self._columns_of(values, noise_variance))
         return fit.mean[:, None, :], fit.noise_variance[:, None, None], int(fit.empty.sum())
 
-    def _fit_at(self, Q: FloatArray, values: FloatArray, noise: FloatArray | None) -> LocalFit:
+    def _fit_at(self, Q: FloatArray, columns: FloatArray, squares: FloatArray) -> LocalFit:
         sample = self._sample
         check_choice("empty_window", self.empty_window, EMPTY_WINDOW_POLICIES)
-        sums = sample.sums(Q, values, noise, self._degree)
+        sums = sample.sums(Q, columns, squares, self._degree)
         fit = local_fit(sums, sample.kernel.signed)
-        return apply_policy(fit, sample, Q, values, noise, self.empty_window)
+        return apply_policy(fit, sample, Q, columns, squares, self.empty_window)
+
+    def _columns_of(
+        self, values: ArrayLike, noise_variance: float | ArrayLike
+    ) -> tuple[FloatArray, FloatArray]:
+        n, sample = self._y_shape[0], self._sample
+        noise = sample.layout.arrange(as_noise(noise_variance, n))
+        return sample.columns(as_values(values, n).T), sample.squares(noise)
 
     def _queries(self, X: ArrayLike) -> FloatArray:
         check_is_fitted(self, "bandwidth_")
         queries = as_columns(X) if self.n_features_in_ == 1 else X
         checked: FloatArray = validate_data(self, queries, dtype=np.float64, order="C", reset=False)
         return checked
-
-    def _targets(self) -> FloatArray:
-        return self._sample.layout.arrange(self._y.reshape(self._y.shape[0], -1).T)
-
-    def _values(self, values: ArrayLike) -> FloatArray:
-        return self._sample.layout.arrange(as_values(values, self._y.shape[0]).T)
-
-    def _noise(self, noise_variance: float | ArrayLike) -> FloatArray:
-        return self._sample.layout.arrange(as_noise(noise_variance, self._y.shape[0]))
 
 
 class NadarayaWatson(KernelSmoother):
@@ -311,16 +316,21 @@ class NadarayaWatson(KernelSmoother):
         A registered name, see :func:`nwsim.smoothing.kernel_names`.
     empty_window : {"nan", "zero", "nearest", "mean", "raise"}, default "nan"
         What a query whose window holds no weight receives.
-    engine : {"auto", "direct", "window", "cells"}, default "auto"
-        How windows are found in predictions and moment sums; results agree. Bandwidth rules
-        go along whole paths of bandwidths by routes of their own.
+    engine : {"auto", "direct", "window", "cells", "prefix", "recursive", "expansion", "nufft"}
+        How predictions and moment sums are computed; results agree to ``tol``. "auto", the
+        default, takes the engine that costs least for the number of queries asked, by constants
+        that come with the package. Name one where the last bits must not depend on how many
+        queries are asked together. Bandwidth rules go along whole paths of bandwidths by
+        routes of their own.
     tol : float, default 1e-12
-        Accuracy asked of engines that approximate; all of today's are exact to rounding.
+        How far an engine that approximates may be off, as a part of a window's sum of weights.
+        Where its error bound is larger, the window is summed point by point.
 
     Attributes
     ----------
     bandwidth_ : float or ndarray (d,)
     engine_ : str
+        The engine for as many queries as there are samples; :meth:`summary` tells it for others.
     bandwidth_selection_ : BandwidthSelection or None
 
     Notes

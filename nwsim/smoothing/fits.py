@@ -104,20 +104,22 @@ def apply_policy(
     fit: LocalFit,
     sample: WeightedSample,
     Q: FloatArray,
-    values: FloatArray,
-    noise: FloatArray | None,
+    columns: FloatArray,
+    squares: FloatArray,
     policy: str,
 ) -> LocalFit:
-    """Fill the fit of empty windows by the policy; values (p, n), noise (n,) or None."""
+    """Fill the fit of empty windows by the policy; columns and squares as summed."""
     refuse_empty(fit.empty, policy)
     empty = np.flatnonzero(fit.empty)
     if not empty.size:
         return fit
     mean, variance = fit.mean.copy(), fit.noise_variance.copy()
+    # Columns and squares carry the prior weights: the smoothing weights' factors beside them.
+    per_prior = np.divide(1.0, sample.prior, out=np.zeros_like(sample.prior), where=columns[0] > 0)
     step = max(1, _CHUNK_BYTES // (8 * sample.prior.size))
     for start in range(0, empty.size, step):
         rows = empty[start : start + step]
-        weights = fallback_weights(sample, np.ascontiguousarray(Q[rows]), policy)
-        mean[rows] = weights @ values.T
-        variance[rows] = weights**2 @ noise if noise is not None else 0.0
+        weights = fallback_weights(sample, np.ascontiguousarray(Q[rows]), policy) * per_prior
+        mean[rows] = weights @ columns[1:].T
+        variance[rows] = weights**2 @ squares if squares.size else 0.0
     return LocalFit(mean, variance, fit.solution, fit.empty, fit.singular)

@@ -47,6 +47,8 @@ def given_bandwidth(bandwidth: Any, dim: int) -> FloatArray | None:
 
 def prior_weights(sample_weight: ArrayLike | None, X: FloatArray) -> FloatArray:
     """Return the prior weights (n,) of a sample, ones if None."""
+    if sample_weight is None:
+        return np.ones(X.shape[0])
     prior: FloatArray = _check_sample_weight(sample_weight, X, dtype=np.float64)
     # Products of such weights with a kernel's, and their squares, stay in the range of float64;
     # beyond, a variance would silently come out as zero.
@@ -68,7 +70,7 @@ def as_values(values: ArrayLike, n: int) -> FloatArray:
 
 def check_size(name: str, array: FloatArray) -> FloatArray:
     """Return the array if sums of its entries cannot overflow."""
-    if array.size and np.abs(array).max() > LARGEST:
+    if array.size and max(array.max(), -array.min()) > LARGEST:
         raise ParameterError(f"{name} must be at most {LARGEST:g} in absolute value")
     return array
 

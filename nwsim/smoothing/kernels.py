@@ -161,6 +161,22 @@ class Kernel:
         return float((self.roughness(dim) / self.moment(4, dim) ** 2) ** (1 / (dim + 8)))
 
 
+def monomials(kernel: Kernel, dim: int) -> tuple[FloatArray, int]:
+    """Return a compact kernel on its window as a polynomial in |u|^step, and the step.
+
+    Expands (1 - |u|^power)^exponent P(|u|^2). Coefficients (k,) are constant first.
+    """
+    factor = np.zeros(kernel.power + 1)
+    factor[0], factor[-1] = 1.0, -1.0
+    even = np.zeros(2 * kernel.polynomial(dim).size - 1)
+    even[::2] = kernel.polynomial(dim)
+    for _ in range(kernel.exponent):
+        even = np.convolve(even, factor)
+    degrees = np.flatnonzero(even)
+    step = next(s for s in (3, 2, 1) if not np.any(degrees % s))
+    return np.ascontiguousarray(even[::step]), step
+
+
 def sphere_area(dim: int) -> float:
     """Return the area of the unit sphere in R^dim (2 for dim = 1)."""
     dim = check_integer("dim", dim, minimum=1)

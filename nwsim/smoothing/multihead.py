@@ -13,7 +13,7 @@ from nwsim._typing import ArrayLike, BoolArray, FloatArray
 from nwsim._validation import check_choice, check_real
 from nwsim.exceptions import ParameterError
 from nwsim.heads import check_head_weights, check_projections
-from nwsim.smoothing.engines import choose_engine, lay_out
+from nwsim.smoothing.engines import check_engine, lay_out
 from nwsim.smoothing.estimators import QuerySummary
 from nwsim.smoothing.fits import EMPTY_WINDOW_POLICIES, fallback_weights, refuse_empty
 from nwsim.smoothing.inputs import as_noise, as_values, check_size, prior_weights
@@ -146,14 +146,11 @@ class MultiHeadNadarayaWatson(RegressorMixin, BaseEstimator):
             raise ParameterError(
                 f"X must have {dim} columns, the rows of projections; got {inputs.shape[1]}"
             )
-        if self.engine == "auto":
-            self.engine_ = _ENGINE
-        else:
-            self.engine_ = choose_engine(self.engine, kernel, dim)
-            if self.engine_ != _ENGINE:
-                raise ParameterError(
-                    f"engine {self.engine!r} cannot serve many heads; use one of {_ENGINE}"
-                )
+        if check_engine(self.engine, kernel, dim, 0) not in ("auto", _ENGINE):
+            raise ParameterError(
+                f"engine {self.engine!r} cannot serve many heads; use one of {_ENGINE}"
+            )
+        self.engine_ = _ENGINE
         self.n_heads_ = len(projections)
         self.bandwidth_ = self._bandwidths(self.bandwidth)
         self.head_weights_ = check_head_weights(self.head_weights, self.n_heads_)
@@ -161,7 +158,7 @@ class MultiHeadNadarayaWatson(RegressorMixin, BaseEstimator):
         self._y = check_size("y", np.array(targets, dtype=np.float64))
         self._projections = projections
         self._heads = tuple(
-            WeightedSample(lay_out(inputs @ P, _ENGINE), kernel, np.full(P.shape[1], h), prior)
+            WeightedSample(lay_out(inputs @ P, "plain"), kernel, np.full(P.shape[1], h), prior)
             for P, h in zip(projections, self.bandwidth_, strict=True)
         )
         return self
@@ -309,7 +306,7 @@ class MultiHeadNadarayaWatson(RegressorMixin, BaseEstimator):
         empty = self._empty(Q, sums, absolute)
         check_choice("empty_window", self.empty_window, EMPTY_WINDOW_POLICIES)
         refuse_empty(np.asarray(empty.any(axis=1)), self.empty_window)
-        odd = empty | (absolute < FAINT)
+        odd = empty | (absolute < FAINT * self._heads[0].prior.max())
         usable = np.where(odd, 1.0, sums)
         mean = cross / usable[:, :, None]
         covariance = gram / (usable[:, :, None] * usable[:, None, :])
@@ -325,7 +322,11 @@ class MultiHeadNadarayaWatson(RegressorMixin, BaseEstimator):
         kernel = self._heads[0].kernel
         empty = empty_windows(sums, absolute, kernel.signed)
         # Weights of infinite support underflow; a window of theirs is never empty for that.
-        return empty & (absolute >= FAINT) if kernel.support == np.inf else empty
+        return (
+            empty & (absolute >= FAINT * self._heads[0].prior.max())
+            if kernel.support == np.inf
+            else empty
+        )
 
     def _sums(
         self, Q: FloatArray, values: FloatArray, noise: FloatArray
@@ -339,12 +340,11 @@ class MultiHeadNadarayaWatson(RegressorMixin, BaseEstimator):
         coefficients = np.zeros((n_heads, max(p.size for p in polynomials)))
         for h, polynomial in enumerate(polynomials):
             coefficients[h, : polynomial.size] = polynomial
-        out = (
-            np.zeros((m, n_heads)),
-            np.zeros((m, n_heads)),
-            np.zeros((m, n_heads, values.shape[0])),
-            np.zeros((m, n_heads, n_heads)),
-        )
+        sums, cross = np.zeros((m, n_heads)), np.zeros((m, n_heads, values.shape[0]))
+        # Without negative weights the absolute sum is the sum, and the loop skips it.
+        absolute = np.zeros((m if kernel.signed else 0, n_heads))
+        gram = np.zeros((m, n_heads, n_heads))
+        prior = self._heads[0].prior
         head_sums(
             np.concatenate([head.layout.X for head in self._heads]),
             np.ascontiguousarray(np.concatenate([Q @ P for P in self._projections], axis=1)),
@@ -354,12 +354,14 @@ class MultiHeadNadarayaWatson(RegressorMixin, BaseEstimator):
             kernel.power,
             kernel.exponent,
             coefficients,
-            self._heads[0].prior,
-            values,
-            noise,
-            *out,
+            np.concatenate([prior[None], prior * values]),
+            prior * prior * noise if noise.size else noise,
+            sums,
+            absolute,
+            cross,
+            gram,
         )
-        return out
+        return sums, absolute if kernel.signed else sums, cross, gram
 
     def _dense_weights(self, q: FloatArray, empty: BoolArray) -> FloatArray:
         """Return the smoothing weights (H, n) of every head at one query (1, d)."""
@@ -369,7 +371,7 @@ class MultiHeadNadarayaWatson(RegressorMixin, BaseEstimator):
             if is_empty:
                 rows.append(fallback_weights(head, z, self.empty_window)[0])
                 continue
-            sums = head.sums(z, np.empty((0, head.prior.size)))
+            sums = head.sums(z, head.prior[None])
             w = head.rows(z, sums.log_scale)[0]
             rows.append(w / w.sum())
         return np.stack(rows)

@@ -31,7 +31,7 @@ from scipy.spatial import cKDTree
 from nwsim._typing import BoolArray, FloatArray, IntArray
 from nwsim.smoothing.engines import lay_out
 from nwsim.smoothing.fits import local_fit
-from nwsim.smoothing.kernels import FAMILIES, Kernel
+from nwsim.smoothing.kernels import FAMILIES, monomials
 from nwsim.smoothing.sums import WeightedSample
 
 # A sum below this part of its terms is taken directly. No smaller than the part at which
@@ -40,6 +40,7 @@ _CANCELLED = 1e-3
 _BLOCK_BYTES = 2**25
 # exp(-40) is 4e-18: terms this far below the largest are left out.
 _NEGLIGIBLE = 40.0
+_SHALLOW = 200.0
 _ULPS = 8 * np.finfo(float).eps
 
 
@@ -84,7 +85,8 @@ class PathProblem:
         at_h = replace(self.sample, bandwidth=np.full(X.shape[0], h))
         queries = np.ascontiguousarray(X.T[points])
         exclude = points if self.leave_out else None
-        sums = at_h.sums(queries, self.values, degree=self.degree, exclude=exclude)
+        columns = at_h.columns(self.values, arranged=True)
+        sums = at_h.sums(queries, columns, degree=self.degree, exclude=exclude)
         fit = local_fit(sums, self.sample.kernel.signed)
         return fit.mean, fit.solution[:, 0]
 
@@ -137,22 +139,6 @@ def _settled(
         points = np.flatnonzero(doubtful[b])
         mean[b, points], solution[b, points] = direct(float(bandwidths[b]), first + points)
     return mean, solution
-
-
-def monomials(kernel: Kernel, dim: int) -> tuple[FloatArray, int]:
-    """Return a compact kernel on its window as a polynomial in |u|^step, and the step.
-
-    Expands (1 - |u|^power)^exponent P(|u|^2). Coefficients (k,) are constant first.
-    """
-    factor = np.zeros(kernel.power + 1)
-    factor[0], factor[-1] = 1.0, -1.0
-    even = np.zeros(2 * kernel.polynomial(dim).size - 1)
-    even[::2] = kernel.polynomial(dim)
-    for _ in range(kernel.exponent):
-        even = np.convolve(even, factor)
-    degrees = np.flatnonzero(even)
-    step = next(s for s in (3, 2, 1) if not np.any(degrees % s))
-    return np.ascontiguousarray(even[::step]), step
 
 
 def _compact(
@@ -223,17 +209,20 @@ def _effective_windows(problem: PathProblem) -> Direct:
     gaps = np.zeros(n)
     if problem.leave_out:
         gaps = np.asarray(cKDTree(X.T).query(X.T, k=2)[0])[:, 1]
-    layout = lay_out(X.T, {1: "window", 2: "cells", 3: "cells"}.get(d, "direct"))
-    whole = lay_out(X.T, "direct")
+    layout = lay_out(X.T, {1: "line", 2: "cells", 3: "cells"}.get(d, "plain"))
+    whole = lay_out(X.T, "plain")
     half_span = 0.5 * np.ptp(X, axis=1).max()
     prior, values = problem.sample.prior, problem.values
     depth = _NEGLIGIBLE + np.log(prior.max()) - np.log(prior.min())
+    columns = np.concatenate([prior[None], prior * values])
+    arranged = {id(where): where.arrange(columns) for where in (layout, whole)}
 
     def add(h: float, points: IntArray, reach: float) -> tuple[FloatArray, FloatArray]:
         # Where most points are within reach, one run of them all is summed faster.
         where = layout if reach < half_span else whole
         Q = np.ascontiguousarray(X.T[points])
         v = (gaps[points] / h) ** 2
+        exponent = v / 2 if kernel.family == "gaussian" else np.sqrt(v)
         m = points.size
         weight, cross = np.zeros((m, 1, 1)), np.zeros((m, 1, values.shape[0]))
         moment_sums(
@@ -244,12 +233,12 @@ def _effective_windows(problem: PathProblem) -> Direct:
             kernel.power,
             kernel.exponent,
             np.ones(1),
-            where.arrange(prior),
-            where.arrange(values),
+            arranged[id(where)],
             np.empty(0),
             *where.ranges(Q, np.full(d, reach)),
             where.positions()[points] if problem.leave_out else np.full(m, -1),
-            v / 2 if kernel.family == "gaussian" else np.sqrt(v),
+            # Shifts are slow, so only where weights would come near to underflow.
+            np.where(exponent > _SHALLOW, exponent, 0.0),
             weight,
             np.zeros((m, 1, 1)),
             cross,

@@ -8,12 +8,13 @@ here and no m x n matrix is formed.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
 from nwsim._typing import BoolArray, FloatArray, IntArray
 from nwsim.exceptions import ParameterError
-from nwsim.smoothing.engines import Layout
+from nwsim.smoothing.engines import ENGINES, Layout, able_engines
 from nwsim.smoothing.kernels import FAMILIES, Kernel
 
 # Below this sum of weights the squares of an exponential kernel's weights near underflow;
@@ -85,20 +86,84 @@ class MomentSums:
 
 @dataclass(frozen=True)
 class WeightedSample:
-    """A laid-out sample with its kernel, bandwidth and prior weights."""
+    """A laid-out sample with its kernel, bandwidth and prior weights.
+
+    Attributes
+    ----------
+    layout, kernel : Layout, Kernel
+    bandwidth : (d,)
+    prior : (n,) in the layout's order
+    engine : name of an engine that the layout suits, or "auto" for the cheapest of those
+    tol : how far a sum may be off, as a part of the sum of weights
+    """
 
     layout: Layout
     kernel: Kernel
     bandwidth: FloatArray
     prior: FloatArray
+    engine: str = "direct"
+    tol: float = 1e-12
+
+    def columns(self, values: FloatArray, arranged: bool = False) -> FloatArray:
+        """Return prior weights, then prior weights times values, (1 + p, n).
+
+        Parameters
+        ----------
+        values : (p, n) in the caller's order, or in the layout's if ``arranged``
+        """
+        out = np.empty((1 + values.shape[0], self.prior.size))
+        out[0] = self.prior
+        if arranged:
+            out[1:] = values
+        else:
+            self.layout.arrange(values, out=out[1:])
+        if not self.flat:
+            out[1:] *= self.prior
+        return out
+
+    @cached_property
+    def flat(self) -> bool:
+        """Whether every prior weight is one."""
+        return bool((self.prior == 1.0).all())
+
+    def squares(self, noise: FloatArray | None) -> FloatArray:
+        """Return squared prior weights times noise variances, (n,), or (0,) for None."""
+        return np.empty(0) if noise is None else self.prior * self.prior * noise
+
+    def engine_for(self, n_queries: int, n_columns: int = 2, degree: int = 0) -> str:
+        """Return the name of the engine that serves so many queries."""
+        if self.engine != "auto":
+            return self.engine
+        from nwsim.smoothing.costs import Task, cheapest
+
+        d = self.layout.X.shape[0]
+        able = [
+            name
+            for name in able_engines(self.kernel, d, degree)
+            if ENGINES[name].layout in ("plain", self.layout.kind)
+        ]
+        if "window" in able:  # which at worst does what "direct" does
+            able.remove("direct")
+        if len(able) == 1:
+            return able[0]
+        span = self.layout.span
+        return cheapest(
+            able,
+            Task(
+                self.kernel,
+                self.layout.X.shape[1],
+                n_queries,
+                n_columns,
+                self.bandwidth,
+                span,
+                self.tol,
+            ),
+        )
 
     def _family(self) -> tuple[int, int, int, FloatArray]:
         kernel = self.kernel
         polynomial = kernel.polynomial(self.layout.X.shape[0])
         return FAMILIES[kernel.family], kernel.power, kernel.exponent, polynomial
-
-    def _reach(self) -> FloatArray:
-        return self.kernel.support * self.bandwidth
 
     def _shift(self, Q: FloatArray, exclude: IntArray, degree: int) -> FloatArray:
         """Return minus the exponent of each query's nearest point, (m,)."""
@@ -117,8 +182,8 @@ class WeightedSample:
     def sums(
         self,
         Q: FloatArray,
-        values: FloatArray,
-        noise: FloatArray | None = None,
+        columns: FloatArray,
+        squares: FloatArray | None = None,
         degree: int = 0,
         exclude: IntArray | None = None,
     ) -> MomentSums:
@@ -127,44 +192,74 @@ class WeightedSample:
         Parameters
         ----------
         Q : (m, d) queries
-        values : (p, n) in the layout's order
-        noise : (n,) noise variances in the layout's order, or None to leave them out
+        columns : (1 + p, n) from :meth:`columns`, of values in the layout's order
+        squares : (n,) or (0,) from :meth:`squares`, or None to leave noise out
         degree : 0 for local constant, 1 for local linear features
-        exclude : (m,) position (in the layout's order) of a point to leave out, or -1
+        exclude : (m,) position (in the layout's order) of a point to leave out, or -1; then
+            windows are summed point by point
         """
         m, d = Q.shape
         features = 1 + d * degree
         left_out = np.full(m, -1, np.int64) if exclude is None else exclude
-        noise = np.empty(0) if noise is None else noise
+        squares = np.empty(0) if squares is None else squares
         result = MomentSums(
             gram=np.zeros((m, features, features)),
-            cross=np.zeros((m, features, values.shape[0])),
+            cross=np.zeros((m, features, columns.shape[0] - 1)),
             noise_gram=np.zeros((m, features, features)),
             absolute=np.zeros(m),
             log_scale=np.zeros(m),
         )
-        self._add(Q, values, noise, left_out, result, slice(None))
+        engine = "direct" if exclude is not None else self.engine_for(m, len(columns), degree)
+        data = (Q, columns, squares, left_out)
+        if ENGINES[engine].ranges:
+            narrow = engine != "direct" or exclude is not None
+            self._add(*data, result, slice(None), narrow)
+        else:
+            doubtful = self._add_fast(engine, Q, columns, squares, result)
+            if doubtful.size:
+                self._add(*data, result, doubtful)
         if self.kernel.support == np.inf:
-            faint = np.flatnonzero(result.absolute < FAINT)
+            faint = np.flatnonzero(result.absolute < FAINT * self.prior.max())
             if faint.size:
                 # Exactly what log-sum-exp does, spent only where it is needed.
                 result.log_scale[faint] = -self._shift(Q[faint], left_out[faint], degree)
-                self._add(Q, values, noise, left_out, result, faint)
+                self._add(*data, result, faint)
         return result
+
+    def _add_fast(
+        self,
+        engine: str,
+        Q: FloatArray,
+        columns: FloatArray,
+        squares: FloatArray,
+        result: MomentSums,
+    ) -> IntArray:
+        """Fill in the sums of a fast engine; return the queries whose sums are in doubt."""
+        from nwsim.smoothing.fast import FAST
+
+        found = FAST[engine](self, Q, columns, squares)
+        result.gram[:, 0, 0] = found.sums[:, 0]
+        result.cross[:, 0, :] = found.sums[:, 1:]
+        result.absolute[:] = found.sums[:, 0]
+        if squares.size:
+            result.noise_gram[:, 0, 0] = found.noise
+        return np.flatnonzero(~(found.bound <= self.tol * np.abs(found.sums[:, 0])))
 
     def _add(
         self,
         Q: FloatArray,
-        values: FloatArray,
-        noise: FloatArray,
+        columns: FloatArray,
+        squares: FloatArray,
         exclude: IntArray,
         result: MomentSums,
         rows: slice | IntArray,
+        narrow: bool = True,
     ) -> None:
+        """Fill in sums point by point, over the window alone if ``narrow``."""
         from nwsim.numerics.moments import moment_sums
 
         queries = np.ascontiguousarray(Q[rows])
-        ranges = self.layout.ranges(queries, self._reach())
+        reach = (self.kernel.support if narrow else np.inf) * self.bandwidth
         out = [
             np.zeros_like(array[rows]) for array in (result.gram, result.noise_gram, result.cross)
         ]
@@ -175,10 +270,9 @@ class WeightedSample:
             queries,
             self.bandwidth,
             *self._family(),
-            self.prior,
-            values,
-            noise,
-            *ranges,
+            columns,
+            squares,
+            *self.layout.ranges(queries, reach),
             np.ascontiguousarray(exclude[rows]),
             -result.log_scale[rows],
             *out,
@@ -201,7 +295,7 @@ class WeightedSample:
             self.bandwidth,
             *self._family(),
             self.prior,
-            *self.layout.ranges(Q, self._reach()),
+            *self.layout.ranges(Q, self.kernel.support * self.bandwidth),
             self.layout.order,
             -log_scale,
             out,

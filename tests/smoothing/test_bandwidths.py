@@ -13,7 +13,7 @@ from nwsim import LocalLinear, NadarayaWatson
 from nwsim.exceptions import ParameterError, PrecisionWarning
 from nwsim.smoothing import Kernel, bandwidths, get_kernel, kernel_names, paths
 from nwsim.smoothing.bandwidths import criterion_function, minimise
-from nwsim.smoothing.engines import choose_engine, lay_out
+from nwsim.smoothing.engines import lay_out, layout_for
 from nwsim.smoothing.sums import WeightedSample
 from tests.smoothing import oracle
 
@@ -192,7 +192,7 @@ def _weighted(rng, style, n):
 
 def _sample(X, prior, kernel):
     record = get_kernel(kernel)
-    layout = lay_out(X, choose_engine("auto", record, X.shape[1]))
+    layout = lay_out(X, layout_for("auto", record, X.shape[1], 0))
     return WeightedSample(layout, record, np.ones(X.shape[1]), layout.arrange(prior))
 
 

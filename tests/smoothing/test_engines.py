@@ -54,12 +54,15 @@ def test_engines_agree_with_dense_weights(seed, kernel, shape, n, d, h):
         model = NadarayaWatson(h, kernel, engine=name).fit(X, y, sample_weight=prior)
         sums = model.moment_sums(Q, y, s2)
         scale = np.exp(sums.log_scale)
-        tolerance = 1e-13 * np.maximum(absolute, 1e-280)
-        assert np.all(np.abs(sums.sum_k * scale - total) <= tolerance)
+        # Exponents of some hundreds are known to their rounding only.
+        accuracy = 2e-13 if engine.ranges else 1.2e-12
+        tolerance = accuracy * np.maximum(absolute, 1e-280)
+        assert np.all(np.abs(sums.sum_k * scale - total) <= tolerance), name
         slack = tolerance * (1.0 + np.abs(y).max())
-        assert np.all(np.abs(sums.sum_kv[:, 0] * scale - weights @ y) <= slack)
+        assert np.all(np.abs(sums.sum_kv[:, 0] * scale - weights @ y) <= slack), name
         expected = weights**2 @ s2
-        assert np.all(np.abs(sums.sum_k2s2 * scale**2 - expected) <= 1e-13 * expected + 1e-300)
+        off = np.abs(sums.sum_k2s2 * scale**2 - expected)
+        assert np.all(off <= accuracy * expected + 1e-300), name
 
 
 def test_membership_at_the_edge_is_decided_alike():
@@ -69,7 +72,7 @@ def test_membership_at_the_edge_is_decided_alike():
     h = 0.3
     q = np.unique(np.concatenate([x + h, x - h]))
     counted = (np.abs(q[:, None] - x[None, :]) <= h).sum(axis=1)
-    for engine in ENGINES:
+    for engine in ("direct", "window", "cells", "prefix"):
         model = NadarayaWatson(h, "uniform", engine=engine).fit(x, x)
         np.testing.assert_array_equal(model.moment_sums(q, x, 0.0).sum_k, counted)
 
@@ -110,10 +113,20 @@ def test_dyadic_grid_far_away_is_exact():
 
 
 def test_auto_prefers_what_serves_and_reports_it():
-    X = np.random.default_rng(0).random((30, 3))
-    assert NadarayaWatson(kernel="epanechnikov").fit(X[:, 0], X[:, 0]).engine_ == "window"
-    assert NadarayaWatson(kernel="epanechnikov").fit(X, X[:, 0]).engine_ == "cells"
-    assert NadarayaWatson(kernel="gaussian").fit(X, X[:, 0]).engine_ == "direct"
+    X = np.random.default_rng(0).random((3000, 3))
+    x, y = X[:, 0], X[:, 0]
+    assert NadarayaWatson(0.1, "epanechnikov").fit(x, y).engine_ == "prefix"
+    assert NadarayaWatson(1e-4, "epanechnikov").fit(x, y).engine_ == "window"
+    assert NadarayaWatson(0.1, "epanechnikov").fit(X, y).engine_ == "cells"
+    assert NadarayaWatson(9.0, "epanechnikov").fit(X, y).engine_ == "direct"
+    assert NadarayaWatson(0.1, "laplace").fit(x, y).engine_ == "recursive"
+    assert LocalLinear(0.1, "laplace").fit(x, y).engine_ == "direct"
+    assert NadarayaWatson(0.1, "gaussian4").fit(x, y).engine_ == "direct"
+    model = NadarayaWatson(0.1).fit(x, y)
+    assert model.engine_ == "expansion" == model.summary(x).engine
+    assert model.summary(x[:1]).engine == "direct"
+    assert NadarayaWatson(0.1).fit(X, y).engine_ == "direct"
+    assert NadarayaWatson(0.5).fit(np.tile(X, (10, 1)), np.tile(y, 10)).engine_ == "nufft"
 
 
 def test_engine_that_cannot_serve_is_refused_by_name():

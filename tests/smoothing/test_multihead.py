@@ -108,25 +108,28 @@ def test_conditional_and_plain_routes_agree_and_wrong_noise_is_told():
     assert abs(plain.mse - exact.mse) < 5 * plain.mse_mcse
 
 
-def test_twin():
+@pytest.mark.parametrize("name", ["epanechnikov4", "gaussian", "laplace"])
+@pytest.mark.parametrize("dims", [(1, 2), (1, 4, 2)])
+def test_twin(name, dims):
     rng = np.random.default_rng(0)
-    kernel = get_kernel("epanechnikov4")
+    kernel = get_kernel(name)
+    n_heads = len(dims)
     results = []
     arguments = (
-        rng.normal(size=(3, 30)),
-        rng.normal(size=(4, 3)),
-        np.array([0, 1, 3]),
-        np.array([1.0, 2.0]),
+        rng.normal(size=(sum(dims), 30)),
+        rng.normal(size=(4, sum(dims))),
+        np.concatenate([[0], np.cumsum(dims)]),
+        np.linspace(1.0, 2.0, n_heads),
         FAMILIES[kernel.family],
         kernel.power,
         kernel.exponent,
-        np.stack([kernel.polynomial(1), kernel.polynomial(2)]),
-        rng.random(30),
-        rng.normal(size=(2, 30)),
+        np.stack([kernel.polynomial(dim) for dim in dims]),
+        rng.normal(size=(3, 30)),
         rng.random(30),
     )
     for function in (head_sums, head_sums.py_func):
-        out = np.zeros((4, 2)), np.zeros((4, 2)), np.zeros((4, 2, 2)), np.zeros((4, 2, 2))
+        shapes = (n_heads,), (n_heads,), (n_heads, 2), (n_heads, n_heads)
+        out = tuple(np.zeros((4, *shape)) for shape in shapes)
         function(*arguments, *out)
         results.append(out)
     for ours, twin in zip(*results, strict=True):

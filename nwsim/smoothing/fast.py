@@ -1,0 +1,149 @@
+"""Engines that sum a window from fewer operations than it has points.
+
+===========  =====================================  ==========================================
+engine       serves                                 how
+===========  =====================================  ==========================================
+prefix       compact kernels, d = 1                 power sums along the sorted sample
+recursive    Laplace kernel, d = 1                  sums carried on along the sorted sample
+expansion    Gaussian kernel, d = 1                 moments of cells, Taylor series
+nufft        Gaussian kernel, d <= 3                non-uniform Fourier transforms
+===========  =====================================  ==========================================
+
+The first two are exact but for rounding. Every engine bounds the error of the sum of weights, query
+by query, so that the caller can sum point by point where it is too large.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from nwsim._typing import FloatArray, IntArray
+from nwsim.smoothing.engines import sort_line
+from nwsim.smoothing.expansion import expansion_sums
+from nwsim.smoothing.fourier import nufft_sums
+from nwsim.smoothing.kernels import monomials
+
+if TYPE_CHECKING:
+    from nwsim.smoothing.sums import WeightedSample
+
+_EPS = np.finfo(float).eps
+
+
+class FastSums(NamedTuple):
+    """Sums of a fast engine.
+
+    Attributes
+    ----------
+    sums : (m, C) of the kernel times each column
+    noise : (m,) of the squared kernel times the squares, or (0,)
+    bound : (m,) on the error of ``sums[:, 0]``
+    """
+
+    sums: FloatArray
+    noise: FloatArray
+    bound: FloatArray
+
+
+def _given_order(found: FloatArray, order: IntArray) -> FloatArray:
+    """Return sums of sorted queries in the order given; (0,) stays as it is."""
+    if not found.size:
+        return found
+    out = np.empty_like(found)
+    out[order] = found
+    return out
+
+
+def prefix_sums(
+    sample: WeightedSample, Q: FloatArray, columns: FloatArray, squares: FloatArray
+) -> FastSums:
+    """Sum a compact kernel on the line from power sums."""
+    from nwsim.numerics.sweeps import half_windows, polynomial_sweep
+
+    x, h = sample.layout.X[0], float(sample.bandwidth[0])
+    coefficients, step = monomials(sample.kernel, 1)
+    kernel = np.zeros(step * (coefficients.size - 1) + 1)
+    kernel[::step] = coefficients
+    q, order = sort_line(np.ascontiguousarray(Q[:, 0]))
+    m = q.size
+    low, middle, high = (np.empty(m, np.int64) for _ in range(3))
+    half_windows(x, q, h, low, middle, high)
+    sums, terms = np.zeros((m, columns.shape[0])), np.zeros((m, 2))
+    noise = np.zeros(m if squares.size else 0)
+    # Powers of the signed distance serve whole windows, those of the distance half ones.
+    even = not np.any(kernel[1::2])
+    mirrored = kernel * (-1.0) ** np.arange(kernel.size)
+    whole = ((low, high, h, 2.0 * h, kernel),)
+    halves = ((low, middle, 0.0, h, kernel), (middle, high, h, h, mirrored))
+    for starts, stops, offset, extent, part in whole if even else halves:
+        polynomial_sweep(
+            x, columns, squares, q, starts, stops, h, offset, extent,
+            part, np.convolve(part, part), sums, noise, terms,
+        )  # fmt: skip
+    terms *= 4.0 * _EPS * (kernel.size + 4)
+    bound = terms[:, 0]
+    if squares.size:
+        # Windows whose noise is in doubt are in doubt.
+        bound = np.where(2.0 * terms[:, 1] > sample.tol * noise, np.inf, bound)
+    return FastSums(*(_given_order(found, order) for found in (sums, noise, bound)))
+
+
+def recursive_sums(
+    sample: WeightedSample, Q: FloatArray, columns: FloatArray, squares: FloatArray
+) -> FastSums:
+    """Sum the Laplace kernel on the line, from the left and from the right."""
+    from nwsim.numerics.sweeps import laplace_sweep
+
+    x, h = sample.layout.X[0], float(sample.bandwidth[0])
+    q, order = sort_line(np.ascontiguousarray(Q[:, 0]))
+    m = q.size
+    sums, noise = np.zeros((m, columns.shape[0])), np.zeros(m if squares.size else 0)
+    up_to = np.searchsorted(x, q, side="right").astype(np.int64)
+    laplace_sweep(x, columns, squares, q, up_to, h, sums, noise)
+    mirrored = (
+        np.ascontiguousarray(-x[::-1]),
+        np.ascontiguousarray(columns[:, ::-1]),
+        np.ascontiguousarray(squares[::-1]),
+        np.ascontiguousarray(-q[::-1]),
+        np.ascontiguousarray(x.size - up_to[::-1]),
+    )
+    from_right, noise_from_right = np.zeros_like(sums), np.zeros_like(noise)
+    laplace_sweep(*mirrored, h, from_right, noise_from_right)
+    sums += from_right[::-1]
+    noise += noise_from_right[::-1]
+    bound = 16.0 * _EPS * sums[:, 0]
+    return FastSums(*(_given_order(found, order) for found in (sums, noise, bound)))
+
+
+Fast = Callable[["WeightedSample", FloatArray, FloatArray, FloatArray], FastSums]
+
+
+def _gaussian(transform: Callable[..., tuple[FloatArray, FloatArray]]) -> Fast:
+    """Return an engine from a transform of columns; a Gaussian squared is a narrower one."""
+
+    def engine(
+        sample: WeightedSample, Q: FloatArray, columns: FloatArray, squares: FloatArray
+    ) -> FastSums:
+        where = (sample.layout, Q)
+        sums, bound = transform(*where, sample.bandwidth, columns, sample.tol)
+        noise = np.empty(0)
+        if squares.size:
+            narrow = sample.bandwidth / np.sqrt(2.0)
+            found, off = transform(*where, narrow, squares[None], sample.tol)
+            noise = found[:, 0]
+            # Windows whose noise is in doubt are in doubt.
+            doubtful = off > sample.tol * np.abs(noise)
+            bound = np.where(doubtful, np.inf, bound)
+        return FastSums(sums, noise, bound)
+
+    return engine
+
+
+FAST: dict[str, Fast] = {
+    "prefix": prefix_sums,
+    "recursive": recursive_sums,
+    "expansion": _gaussian(expansion_sums),
+    "nufft": _gaussian(nufft_sums),
+}

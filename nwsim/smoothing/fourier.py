@@ -1,0 +1,84 @@
+"""Gaussian sums from non-uniform Fourier transforms.
+
+A Gaussian made periodic is a Fourier series whose coefficients are those of its transform, as
+long as the period keeps its copies apart (Poisson summation; Kunis, Potts & Steidl 2006). The
+sample's coefficients come from one transform, the queries' sums from another, both by finufft
+(Barnett, Magland & af Klinteberg 2019).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from nwsim._typing import FloatArray
+from nwsim.exceptions import ParameterError
+from nwsim.smoothing.engines import Layout
+
+# The library reaches no better than this part of the weight of the sample.
+FINEST = 1e-14
+# Coefficients of a transform that fits in memory.
+MOST_MODES = 2**24
+_MARGIN = 1e-2
+
+
+def precision(span: FloatArray, bandwidth: FloatArray, tol: float) -> float:
+    """Return the precision asked of the transforms, as a part of the weight of the sample."""
+    typical = np.prod(np.minimum(1.0, np.sqrt(2.0 * np.pi) * bandwidth / np.maximum(span, 1e-300)))
+    return float(min(1e-2, max(FINEST, tol * typical * _MARGIN)))
+
+
+def modes(extent: FloatArray, bandwidth: FloatArray, eps: float) -> tuple[FloatArray, FloatArray]:
+    """Return the periods (d,) and the numbers of coefficients (d,), even."""
+    depth = np.sqrt(-2.0 * np.log(0.01 * eps))
+    period = extent + 1.1 * depth * bandwidth
+    count = 2.0 * np.ceil(depth / bandwidth * period / (2.0 * np.pi)) + 2.0
+    return period, count
+
+
+def nufft_sums(
+    layout: Layout, Q: FloatArray, bandwidth: FloatArray, columns: FloatArray, tol: float
+) -> tuple[FloatArray, FloatArray]:
+    """Return Gaussian sums (m, C) of columns (C, n) and a bound (m,) on the first's error.
+
+    Raises
+    ------
+    ParameterError
+        If the bandwidth is so small that the transform would not fit in memory.
+    """
+    import finufft
+
+    X, d = layout.X, Q.shape[1]
+    low = np.minimum(X.min(axis=1), Q.min(axis=0, initial=np.inf))
+    high = np.maximum(X.max(axis=1), Q.max(axis=0, initial=-np.inf))
+    eps = precision(layout.span, bandwidth, tol)
+    period, count = modes(high - low, bandwidth, eps)
+    if np.prod(count) > MOST_MODES:
+        raise ParameterError(
+            f"engine 'nufft' would need {np.prod(count):.3g} Fourier coefficients for this "
+            f"bandwidth, more than {MOST_MODES}; use another engine or a larger bandwidth"
+        )
+    shape = tuple(int(k) for k in count)
+    step = 2.0 * np.pi / period
+    middle = low + 0.5 * (high - low)
+    points = [(X[a] - middle[a]) * step[a] for a in range(d)]
+    asked = [(Q[:, a] - middle[a]) * step[a] for a in range(d)]
+    to_modes = (finufft.nufft1d1, finufft.nufft2d1, finufft.nufft3d1)[d - 1]
+    to_points = (finufft.nufft1d2, finufft.nufft2d2, finufft.nufft3d2)[d - 1]
+    # One thread: in three dimensions results vary from run to run with more.
+    how = {"eps": eps, "nthreads": 1}
+    # Two real columns are one complex column, of like size so that neither drowns the other.
+    size = np.abs(columns).sum(axis=1)
+    scale = np.where(size > 0.0, size, 1.0)
+    pairs = (columns[0::2] / scale[0::2, None]).astype(complex)
+    pairs[: columns.shape[0] // 2].imag = columns[1::2] / scale[1::2, None]
+    spectrum = to_modes(*points, pairs, shape, isign=-1, **how).reshape(len(pairs), *shape)
+    for a in range(d):
+        k = np.arange(-(shape[a] // 2), shape[a] // 2)
+        u = k * step[a] * bandwidth[a]
+        factor = np.exp(-0.5 * u * u) * step[a] * bandwidth[a] / np.sqrt(2.0 * np.pi)
+        spectrum *= factor.reshape([-1 if b == a else 1 for b in range(d)])
+    found = to_points(*asked, spectrum, isign=1, **how).reshape(len(pairs), -1)
+    sums = np.empty((Q.shape[0], columns.shape[0]))
+    sums[:, 0::2] = found.real.T
+    sums[:, 1::2] = found[: columns.shape[0] // 2].imag.T
+    return sums * scale, np.full(Q.shape[0], 10.0 * eps * size[0])
