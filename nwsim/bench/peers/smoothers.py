@@ -253,6 +253,7 @@ CASES = (
         needs="fastlpr",
         kind="fast",
         accuracy="rough",
+        slow="W3",
     ),
     *cases(
         "W4",
