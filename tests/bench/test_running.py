@@ -166,18 +166,3 @@ def test_the_command_hands_its_arguments_on(monkeypatch):
     done = CliRunner().invoke(cli, ["bench", "W1", "W3", "--quick"], standalone_mode=False)
     assert done.return_value == 1
     assert seen == {"out": Path("build/quick/bench"), "parts": ("W1", "W3"), "quick": True}
-
-
-def test_the_share_of_the_limit_is_the_ratio_of_its_row():
-    base = dict.fromkeys(timing.COLUMNS, "") | {"workload": "W1", "n_rounds": 3, "status": "ok"}
-    own = base | {"competitor": "nwsim direct", "kind": "direct", "relative_to": "nwsim direct"}
-    own |= {"median_s": 0.02, "q25_s": 0.01, "q75_s": 0.04, "ratio": 1.0}
-    limit = own | {"competitor": "C", "kind": "limit", "median_s": 0.01, "ratio": 0.55}
-    found = roofline.reached([own, limit])
-    assert [(row["implementation"], row["fraction_of_limit"]) for row in found] == [
-        ("C", 1.0),
-        ("nwsim direct", 0.55),
-    ]
-    assert found[1]["median_per_s"] == 1e7 / 0.02
-    assert found[1]["q25_per_s"] == 1e7 / 0.04
-    assert roofline.reached([own]) == []
