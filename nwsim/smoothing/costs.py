@@ -124,7 +124,8 @@ def _expansion(task: Task) -> float:
 def _nufft(task: Task) -> float:
     from nwsim.smoothing import fourier
 
-    eps = fourier.precision(task.span, task.bandwidth, task.tol)
+    where = (task.span, task.bandwidth, task.tol)
+    eps = fourier.precision(*where)
     _, count = fourier.modes(task.span, task.bandwidth, eps)
     total = float(np.prod(count))
     if total > fourier.MOST_MODES:
@@ -134,7 +135,10 @@ def _nufft(task: Task) -> float:
     pairs = (task.n_columns + 1) // 2
     per_point = c["nufft_point"] + pairs * spread * c["nufft_spread"]
     grid = pairs * total * 2.0**task.dim * np.log2(total + 2.0) * c["nufft_grid"]
-    return 2.0 * c["nufft_start"] + (task.n + task.m) * per_point + 2.0 * grid
+    transforms = 2.0 * c["nufft_start"] + (task.n + task.m) * per_point + 2.0 * grid
+    # Where the sample is too thin for the tolerance windows are summed directly. How often is
+    # for the sample to say; the guess is as often as it is thin.
+    return transforms + min(1.0, fourier.thinnest(*where)) * _direct(task)
 
 
 COSTS: dict[str, Callable[[Task], float]] = {

@@ -19,12 +19,27 @@ FINEST = 1e-14
 # Coefficients of a transform that fits in memory.
 MOST_MODES = 2**24
 _MARGIN = 1e-2
+# A transform and its inverse are off by less than 1.0 eps of the weight in every trial (a
+# test repeats some), so this bounds the error.
+_WORST = 2.0
+
+
+def typical_share(span: FloatArray, bandwidth: FloatArray) -> float:
+    """Return the sum of weights at a query as a part of the sample's, for a uniform sample."""
+    shares = np.sqrt(2.0 * np.pi) * bandwidth / np.maximum(span, 1e-300)
+    return float(np.prod(np.minimum(1.0, shares)))
 
 
 def precision(span: FloatArray, bandwidth: FloatArray, tol: float) -> float:
     """Return the precision asked of the transforms, as a part of the weight of the sample."""
-    typical = np.prod(np.minimum(1.0, np.sqrt(2.0 * np.pi) * bandwidth / np.maximum(span, 1e-300)))
-    return float(min(1e-2, max(FINEST, tol * typical * _MARGIN)))
+    wanted = tol * typical_share(span, bandwidth) * _MARGIN
+    return float(min(1e-3, max(FINEST, wanted)))
+
+
+def thinnest(span: FloatArray, bandwidth: FloatArray, tol: float) -> float:
+    """Return how thin the sample may be at a query, against the average, to meet ``tol``."""
+    eps = precision(span, bandwidth, tol)
+    return float(_WORST * eps / (tol * typical_share(span, bandwidth)))
 
 
 def modes(extent: FloatArray, bandwidth: FloatArray, eps: float) -> tuple[FloatArray, FloatArray]:
@@ -81,4 +96,4 @@ def nufft_sums(
     sums = np.empty((Q.shape[0], columns.shape[0]))
     sums[:, 0::2] = found.real.T
     sums[:, 1::2] = found[: columns.shape[0] // 2].imag.T
-    return sums * scale, np.full(Q.shape[0], 10.0 * eps * size[0])
+    return sums * scale, np.full(Q.shape[0], _WORST * eps * size[0])
