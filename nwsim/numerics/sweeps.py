@@ -187,7 +187,8 @@ def polynomial_sweep(  # type: ignore[no-untyped-def]
     kernel, square : (R,), (2 R - 1,) coefficients of the kernel and of its square
     out : (m, C), noise : (m,) or (0,) added to
     bound : (m, 2) receives the sums of the absolute terms that ``out[:, 0]`` and the noise
-        would be made of without cancellation, and infinity where a range does not hold its cut, by rounding
+        would be made of without cancellation, and infinity where a range does not hold its
+        cut, which only rounding can bring about
     """
     m = q.shape[0]
     degree = kernel.shape[0] - 1
