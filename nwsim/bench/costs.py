@@ -48,7 +48,7 @@ def _moments(n: int, cells: int, terms: int, columns: int, *, sparse: bool = Fal
 
     rng = np.random.default_rng([_SEED, n, cells])
     x, data = rng.random(n), rng.random((columns, n))
-    out = np.zeros((columns, cells, terms))
+    out = np.zeros((cells, columns, terms))
     width = 1.0 / cells
 
     def call() -> None:

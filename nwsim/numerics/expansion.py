@@ -55,7 +55,7 @@ def place(x, low, width, h, cell, z, factor):  # type: ignore[no-untyped-def]
 
 @compiled(NOTHING(INDICES, VECTOR, VECTOR, VECTOR, INTEGER, OUT_STACK))
 def scatter(cell, z, factor, column, c, moments):  # type: ignore[no-untyped-def]
-    """Add factor_i column_i z_i^k to ``moments[c, cell_i, k]``; their number is 4, 8, ..."""
+    """Add factor_i column_i z_i^k to ``moments[cell_i, c, k]``; their number is 4, 8, ..."""
     for i in range(z.shape[0]):
         u = z[i]
         u2 = u * u
@@ -66,10 +66,39 @@ def scatter(cell, z, factor, column, c, moments):  # type: ignore[no-untyped-def
         t3 = t1 * u2
         at = cell[i]
         for k in range(0, moments.shape[2], 4):
-            moments[c, at, k] += t0
-            moments[c, at, k + 1] += t1
-            moments[c, at, k + 2] += t2
-            moments[c, at, k + 3] += t3
+            moments[at, c, k] += t0
+            moments[at, c, k + 1] += t1
+            moments[at, c, k + 2] += t2
+            moments[at, c, k + 3] += t3
+            t0 *= u4
+            t1 *= u4
+            t2 *= u4
+            t3 *= u4
+
+
+@compiled(NOTHING(INDICES, VECTOR, VECTOR, VECTOR, VECTOR, INTEGER, OUT_STACK))
+def scatter_two(cell, z, factor, a, b, c, moments):  # type: ignore[no-untyped-def]
+    """As :func:`scatter` for the columns c and c + 1, whose powers of z are the same."""
+    for i in range(z.shape[0]):
+        u = z[i]
+        u2 = u * u
+        u4 = u2 * u2
+        t0 = factor[i]
+        t1 = t0 * u
+        t2 = t0 * u2
+        t3 = t1 * u2
+        first = a[i]
+        second = b[i]
+        at = cell[i]
+        for k in range(0, moments.shape[2], 4):
+            moments[at, c, k] += t0 * first
+            moments[at, c, k + 1] += t1 * first
+            moments[at, c, k + 2] += t2 * first
+            moments[at, c, k + 3] += t3 * first
+            moments[at, c + 1, k] += t0 * second
+            moments[at, c + 1, k + 1] += t1 * second
+            moments[at, c + 1, k + 2] += t2 * second
+            moments[at, c + 1, k + 3] += t3 * second
             t0 *= u4
             t1 *= u4
             t2 *= u4
@@ -85,14 +114,14 @@ def cell_moments(x, places, columns, low, width, h, moments):  # type: ignore[no
     x : (n,); columns : (C, n)
     places : (n,) row of ``moments`` for each point, or (0,): then it is the cell's number
     low, width : cell k is [low + k width, low + (k + 1) width)
-    moments : (C, cells, K) receives sum column exp(-z^2 / 2) z^k; K a multiple of 4
+    moments : (cells, C, K) receives sum column exp(-z^2 / 2) z^k; K a multiple of 4
     """
     n = x.shape[0]
     cell = np.empty(TILE, dtype=np.int64)
     z = np.empty(TILE)
     factor = np.empty(TILE)
     # Few cells hold many points each: their sums go through a buffer that starts at zero.
-    flush = max(FLUSH, 8 * moments.shape[1])
+    flush = max(FLUSH, 8 * moments.shape[0])
     buffered = n > 2 * flush
     target = np.zeros_like(moments) if buffered else moments
     due = flush
@@ -102,8 +131,13 @@ def cell_moments(x, places, columns, low, width, h, moments):  # type: ignore[no
         place(x[start:stop], low, width, h, cell[:size], z[:size], factor[:size])
         if places.shape[0] > 0:
             cell[:size] = places[start:stop]
-        for c in range(columns.shape[0]):
-            scatter(cell[:size], z[:size], factor[:size], columns[c, start:stop], c, target)
+        where, u, e = cell[:size], z[:size], factor[:size]
+        for c in range(0, columns.shape[0] - 1, 2):
+            first, second = columns[c, start:stop], columns[c + 1, start:stop]
+            scatter_two(where, u, e, first, second, c, target)
+        if columns.shape[0] % 2 == 1:
+            c = columns.shape[0] - 1
+            scatter(where, u, e, columns[c, start:stop], c, target)
         if buffered and (stop >= due or stop == n):
             moments += target
             target[:] = 0.0

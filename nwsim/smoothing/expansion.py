@@ -94,10 +94,10 @@ def expansion_sums(
     plan = make_plan(x.size, q.size, columns.shape[0], span / h, tol)
     width = plan.width * h
     numbers, places = _cells(x, low, width, span)
-    moments = np.zeros((columns.shape[0], numbers.size, plan.terms))
+    moments = np.zeros((numbers.size, columns.shape[0], plan.terms))
     cell_moments(x, places, columns, low, width, h, moments)
     factorials = np.exp(gammaln(np.arange(plan.terms) + 1.0))
-    series = np.ascontiguousarray((moments / factorials).transpose(0, 2, 1))
+    series = np.ascontiguousarray((moments / factorials).transpose(1, 2, 0))
     centres = low + (numbers + 0.5) * width
     first = np.searchsorted(centres, q - plan.reach * h).astype(np.int64)
     last = np.searchsorted(centres, q + plan.reach * h, side="right").astype(np.int64)
@@ -105,7 +105,7 @@ def expansion_sums(
     expanded_sums(q, centres, h, series, first, last, sums)
     # The first moment is the cell's weight but for a factor between this and 1.
     factor = np.exp(0.125 * plan.width**2)
-    weight = np.concatenate([[0.0], np.cumsum(moments[0, :, 0])]) * factor
+    weight = np.concatenate([[0.0], np.cumsum(moments[:, 0, 0])]) * factor
     inside = weight[last] - weight[first]
     beyond = np.exp(-0.5 * (plan.reach - 0.5 * plan.width) ** 2)
     bound = (
