@@ -123,10 +123,12 @@ def head_sums(  # type: ignore[no-untyped-def]
     n_columns = columns.shape[0]
     with_noise = squares.shape[0] > 0
     with_absolute = absolute.shape[0] > 0
-    plain = family != COMPACT and coefficients.shape[1] == 1 and np.all(coefficients == 1.0)
-    scales = np.empty(Z.shape[0])
+    widths = np.empty(Z.shape[0])
     for h in range(n_heads):
-        scales[rows[h] : rows[h + 1]] = base_two(family, bandwidth[h])
+        widths[rows[h] : rows[h + 1]] = bandwidth[h]
+    rates = np.empty(Z.shape[0])
+    safe = base_two(family, widths, rates)
+    plain = safe and coefficients.shape[1] == 1 and np.all(coefficients == 1.0)
     weights = np.empty((n_heads, TILE))
     scaled = np.empty((2, TILE))
     v = np.empty(TILE)
@@ -138,7 +140,7 @@ def head_sums(  # type: ignore[no-untyped-def]
                 first, last = rows[h], rows[h + 1]
                 k = weights[h, :width]
                 if plain:
-                    exponential_values(Z, first, last, Q[j], scales, family, start, stop, k)
+                    exponential_values(Z, first, last, Q[j], rates, family, start, stop, k)
                 else:
                     sharp = family == COMPACT and last - first == 1
                     for a in range(first, last):

@@ -23,14 +23,15 @@ from nwsim.numerics._compile import (
     compiled,
 )
 from nwsim.numerics.tiles import (
-    COMPACT,
     GAUSSIAN,
+    LEAN_TILE,
     TILE,
     absolute_inner,
     base_two,
     exponential_values,
     inner,
     kernel_values,
+    lean_sums,
     offsets_from,
     scale,
     squared_distances,
@@ -131,12 +132,26 @@ def moment_sums(  # type: ignore[no-untyped-def]
     with_absolute = absolute.shape[0] > 0
     n_features = gram.shape[1]
     buffers = np.empty((4 + n_features, TILE))
-    plain = family != COMPACT and coefficients.shape[0] == 1 and coefficients[0] == 1.0
-    scales = np.empty(X.shape[0])
-    for a in range(X.shape[0]):
-        scales[a] = base_two(family, bandwidth[a])
+    rates = np.empty(X.shape[0])
+    safe = base_two(family, bandwidth, rates)
+    plain = safe and coefficients.shape[0] == 1 and coefficients[0] == 1.0
+    only_sums = not (with_noise or with_absolute) and n_features == 1 and n_columns <= 2
+    lean = plain and family == GAUSSIAN and X.shape[0] <= 3 and only_sums
     for j in range(Q.shape[0]):
         left_out = exclude[j]
+        if lean and shift[j] == 0.0 and left_out < 0:
+            mass, cross_sum = 0.0, 0.0
+            for r in range(offsets[j], offsets[j + 1]):
+                for start in range(starts[r], stops[r], LEAN_TILE):
+                    stop = min(start + LEAN_TILE, stops[r])
+                    a, b = columns[0, start:stop], columns[n_columns - 1, start:stop]
+                    s, t = lean_sums(X, Q[j], rates, start, stop, a, b)
+                    mass += s
+                    cross_sum += t
+            gram[j, 0, 0] += mass
+            if n_columns > 1:
+                cross[j, 0, 0] += cross_sum
+            continue
         for r in range(offsets[j], offsets[j + 1]):
             for start in range(starts[r], stops[r], TILE):
                 stop = min(start + TILE, stops[r])
@@ -145,7 +160,7 @@ def moment_sums(  # type: ignore[no-untyped-def]
                 # A shift must cancel the nearest point's exponent exactly, as it may be
                 # huge; so it goes with the distances that it was made from.
                 if plain and shift[j] == 0.0:
-                    exponential_values(X, 0, X.shape[0], Q[j], scales, family, start, stop, k)
+                    exponential_values(X, 0, X.shape[0], Q[j], rates, family, start, stop, k)
                 else:
                     squared_distances(X, Q, j, bandwidth, family, start, width, v)
                     kernel_values(family, power, exponent, coefficients, v, shift[j], width, k)
