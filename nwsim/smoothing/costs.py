@@ -110,13 +110,15 @@ def expansion_cost(n: int, m: int, n_columns: int, cells: float, terms: int) -> 
 
 
 def _expansion(task: Task) -> float:
-    from nwsim.smoothing.expansion import make_plan
+    from nwsim.smoothing.expansion import is_sparse, make_plan
 
-    ratio = float(task.span[0] / task.bandwidth[0])
-    plan = make_plan(task.n, task.m, task.n_columns, ratio, task.tol)
-    cells = min(ratio, 2.0 * plan.reach) / plan.width + 1.0
+    span, h = float(task.span[0]), float(task.bandwidth[0])
+    plan = make_plan(task.n, task.m, task.n_columns, span, h, task.tol)
+    if plan is None:
+        return np.inf
+    cells = min(span, 2.0 * plan.reach * h) / plan.width + 1.0
     # Sparse samples pay for sorting the cells that they have.
-    sparse = constants()["expansion_sparse"] if ratio / plan.width > 4 * task.n + 1024 else 0.0
+    sparse = constants()["expansion_sparse"] if is_sparse(task.n, span, plan.width) else 0.0
     cost = expansion_cost(task.n, task.m, task.n_columns, cells, plan.terms)
     return constants()["expansion_start"] + cost + task.n * sparse
 

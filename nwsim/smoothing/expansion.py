@@ -3,26 +3,36 @@
 With cells of width 2 zeta h a series of K terms in delta z, |z| <= zeta, is off by at most
 |delta zeta|^K / K! exp(|delta| zeta) where the cell's weight is exp(-delta^2 / 2), so that the
 error of a query's sum is at most the largest product of the two times the weight of the sample.
+
+Widths are powers of two. Products with them are exact, so that compiled code, which may fuse a
+product with a sum, and numpy find the same cells with the same centres.
 """
 
 from __future__ import annotations
 
-from functools import cache
+import math
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
 from scipy.special import gammaln
 
-from nwsim._typing import FloatArray
-from nwsim.smoothing.engines import Layout
+from nwsim._typing import FloatArray, IntArray
+from nwsim.smoothing.engines import Layout, sort_line
 
-# Zeta and K from which a plan is chosen; the compiled loops want multiples of four.
-_HALF_WIDTHS = (0.00625, 0.0125, 0.025, 0.05, 0.1, 0.2, 0.35)
+# Powers of two from which the width is chosen, down from the largest with zeta <= 1/2, and K;
+# the compiled loops want multiples of four.
+_N_WIDTHS = 7
 _TERMS = (4, 8, 12, 16, 20, 24, 28)
 # Queries where the sample is this much thinner than on average still meet the tolerance.
 _MARGIN = 1e-3
-# Beyond this many cells for every point, only cells with points are kept.
-_DENSE = 4
+# Beyond this many cells, or this part of the number of points, only cells with points are kept,
+# and the moments of as many cells as this are made at a time.
+_BLOCK = 4096
+_DENSE = 1 / 16
+# Numbers of cells are exact, and so are bandwidths' reciprocals and squares of distances.
+_MOST_CELLS = 2.0**48
+_LEAST_SCALE, _MOST_SCALE = 1e-150, 1e150
 _ROUNDING = 64 * np.finfo(float).eps
 
 
@@ -31,94 +41,127 @@ class Plan(NamedTuple):
 
     Attributes
     ----------
-    width : of a cell, in bandwidths
+    width : of a cell, a power of two
+    half_width : how far points lie from the centre of their cell, in bandwidths
     terms : of the series
     reach : how far cells count, in bandwidths
     truncation : error of a unit weight whose cell counts
     """
 
     width: float
+    half_width: float
     terms: int
     reach: float
     truncation: float
 
 
-@cache
-def _truncation(half_width: float, terms: int) -> float:
-    """Return the largest exp(-delta^2 / 2) (delta zeta)^K / K! exp(delta zeta)."""
-    delta = np.linspace(0.0, 12.0, 1201)[1:]
+def truncation(half_width: float, terms: int) -> float:
+    """Return the largest exp(-delta^2 / 2) (delta zeta)^K / K! exp(delta zeta), delta > 0."""
+    # Where the derivative -delta + K / delta + zeta of its logarithm is zero.
+    delta = 0.5 * (half_width + math.sqrt(half_width**2 + 4.0 * terms))
     x = delta * half_width
-    exponent = -0.5 * delta**2 + terms * np.log(x) - gammaln(terms + 1) + x
-    return float(np.exp(exponent.max()))
+    return math.exp(-0.5 * delta**2 + terms * math.log(x) - math.lgamma(terms + 1.0) + x)
 
 
-def make_plan(n: int, m: int, n_columns: int, ratio: float, tol: float) -> Plan:
-    """Return the plan that costs least.
+def make_plan(
+    n: int, m: int, n_columns: int, span: float, h: float, tol: float, largest: float = 0.0
+) -> Plan | None:
+    """Return the plan that costs least, or None if none meets the tolerance.
 
     Parameters
     ----------
     n, m, n_columns : numbers of points, queries and columns
-    ratio : extent of the sample over the bandwidth
+    span : extent of the sample; h : bandwidth
     tol : error of a sum as a part of the sum of weights, met where the sample is up to a
         thousand times thinner than on average
+    largest : absolute value of a point, by which the rounding of centres is known
     """
     from nwsim.smoothing.costs import expansion_cost
 
-    typical = min(1.0, np.sqrt(2.0 * np.pi) / ratio) if ratio > 0.0 else 1.0
-    allowed = max(tol * typical * _MARGIN, 1e-300) / 2.0
+    if not _LEAST_SCALE < h < _MOST_SCALE or max(span, largest) >= _MOST_SCALE:
+        return None
+    ratio = span / h
+    typical = min(1.0, math.sqrt(2.0 * math.pi) / ratio) if ratio > 0.0 else 1.0
+    allowed = min(max(tol * typical * _MARGIN, 1e-300) / 2.0, 1e-3)
+    off_centre = 2.0 * np.finfo(float).eps * largest / h
     best, least = None, np.inf
-    for half_width in _HALF_WIDTHS:
-        terms = next((k for k in _TERMS if _truncation(half_width, k) <= allowed), None)
+    for k in range(_N_WIDTHS):
+        width = math.ldexp(1.0, math.frexp(h)[1] - 1 - k)
+        if span / width > _MOST_CELLS or 8.0 * off_centre * h > width:
+            break
+        half_width = 0.5 * width / h + off_centre
+        terms = next((t for t in _TERMS if truncation(half_width, t) <= allowed), None)
         if terms is None:
             continue
-        reach = float(np.sqrt(-2.0 * np.log(allowed)) + half_width)
-        cells = min(ratio, 2.0 * reach) / (2.0 * half_width) + 1.0
+        reach = math.sqrt(-2.0 * math.log(allowed)) + half_width
+        cells = min(span, 2.0 * reach * h) / width + 1.0
         cost = expansion_cost(n, m, n_columns, cells, terms)
         if cost < least:
-            best = Plan(2.0 * half_width, terms, reach, _truncation(half_width, terms))
+            best = Plan(width, half_width, terms, reach, truncation(half_width, terms))
             least = cost
-    if best is None:  # no tolerance is met: the caller's bound will say so
-        half_width, terms = _HALF_WIDTHS[0], _TERMS[-1]
-        best = Plan(2.0 * half_width, terms, 40.0, _truncation(half_width, terms))
     return best
+
+
+def is_sparse(n: int, span: float, width: float) -> bool:
+    """Return whether only cells that hold points are kept."""
+    return span / width > max(_BLOCK, _DENSE * n)
 
 
 def expansion_sums(
     layout: Layout, Q: FloatArray, bandwidth: FloatArray, columns: FloatArray, tol: float
 ) -> tuple[FloatArray, FloatArray]:
-    """Return Gaussian sums (m, C) of columns (C, n) and a bound (m,) on the first's error."""
+    """Return Gaussian sums (m, C) of columns (C, n) and a bound (m,) on the first's error.
+
+    The bound is infinite where no plan meets the tolerance.
+    """
     from nwsim.numerics.expansion import cell_moments, expanded_sums
 
     x, q, h = layout.X[0], np.ascontiguousarray(Q[:, 0]), float(bandwidth[0])
-    low, span = float(x.min()), float(layout.span[0])
-    plan = make_plan(x.size, q.size, columns.shape[0], span / h, tol)
-    width = plan.width * h
-    numbers, places = _cells(x, low, width, span)
-    moments = np.zeros((numbers.size, columns.shape[0], plan.terms))
-    cell_moments(x, places, columns, low, width, h, moments)
-    factorials = np.exp(gammaln(np.arange(plan.terms) + 1.0))
-    series = np.ascontiguousarray((moments / factorials).transpose(1, 2, 0))
-    centres = low + (numbers + 0.5) * width
-    first = np.searchsorted(centres, q - plan.reach * h).astype(np.int64)
-    last = np.searchsorted(centres, q + plan.reach * h, side="right").astype(np.int64)
-    sums = np.zeros((q.size, columns.shape[0]))
-    expanded_sums(q, centres, h, series, first, last, sums)
+    low, high, span = float(x.min()), float(x.max()), float(layout.span[0])
+    n_columns, m = columns.shape[0], q.size
+    sums = np.zeros((m, n_columns))
+    plan = make_plan(x.size, m, n_columns, span, h, tol, max(abs(low), abs(high)))
+    if plan is None:
+        return sums, np.full(m, np.inf)
     # The first moment is the cell's weight but for a factor between this and 1.
-    factor = np.exp(0.125 * plan.width**2)
-    weight = np.concatenate([[0.0], np.cumsum(moments[:, 0, 0])]) * factor
-    inside = weight[last] - weight[first]
-    beyond = np.exp(-0.5 * (plan.reach - 0.5 * plan.width) ** 2)
-    bound = (
-        plan.truncation * inside + beyond * (weight[-1] - inside) + _ROUNDING * np.abs(sums[:, 0])
-    )
-    return sums, bound
+    factor = math.exp(0.5 * plan.half_width**2)
+    factorials = np.exp(gammaln(np.arange(plan.terms) + 1.0))
+    inside, everything = np.zeros(m), 0.0
+    for numbers, places, some_x, some_columns in _blocks(x, columns, low, span, plan.width):
+        moments = np.zeros((numbers.size, n_columns, plan.terms))
+        cell_moments(some_x, places, some_columns, low, plan.width, h, moments)
+        series = np.ascontiguousarray((moments / factorials).transpose(1, 2, 0))
+        centres = low + (numbers + 0.5) * plan.width
+        first = np.searchsorted(centres, q - plan.reach * h).astype(np.int64)
+        last = np.searchsorted(centres, q + plan.reach * h, side="right").astype(np.int64)
+        expanded_sums(q, centres, h, series, first, last, sums)
+        weight = np.concatenate([[0.0], np.cumsum(moments[:, 0, 0])]) * factor
+        inside += weight[last] - weight[first]
+        everything += weight[-1]
+    beyond = math.exp(-0.5 * (plan.reach - plan.half_width) ** 2)
+    bound = plan.truncation * inside + beyond * (everything - inside)
+    return sums, bound + _ROUNDING * np.abs(sums[:, 0])
 
 
-def _cells(x: FloatArray, low: float, width: float, span: float) -> tuple[FloatArray, FloatArray]:
-    """Return the numbers of the cells kept and each point's place among them, (0,) if all are."""
-    if span / width <= _DENSE * x.size + 1024:
-        return np.arange(np.floor(span / width) + 2.0), np.empty(0, np.int64)
+def _blocks(
+    x: FloatArray, columns: FloatArray, low: float, span: float, width: float
+) -> Iterator[tuple[FloatArray, IntArray, FloatArray, FloatArray]]:
+    """Yield numbers of cells, their points' places among them, and the points with columns.
+
+    Cells are all in one block, places then being (0,), or those with points, some at a time.
+    """
+    if not is_sparse(x.size, span, width):
+        numbers = np.arange(math.floor(span / width) + 2.0)
+        yield numbers, np.empty(0, np.int64), x, columns
+        return
+    x, order = sort_line(x)
     # As the compiled loop numbers them.
     number = np.rint((x - low) * (1.0 / width) - 0.5)
-    kept, places = np.unique(number, return_inverse=True)
-    return kept, places.astype(np.int64)
+    starts = np.flatnonzero(np.diff(number, prepend=-1.0))
+    edges = np.append(starts, x.size)
+    for a in range(0, starts.size, _BLOCK):
+        some = edges[a : a + _BLOCK + 1]
+        points = slice(some[0], some[-1])
+        places = np.repeat(np.arange(some.size - 1), np.diff(some))
+        in_block = np.ascontiguousarray(columns[:, order[points]])
+        yield number[some[:-1]], places, x[points], in_block
