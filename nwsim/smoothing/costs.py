@@ -74,8 +74,9 @@ def _window(task: Task) -> float:
 def _cells(task: Task) -> float:
     # As many runs of cells a query as the window is cells wide in all but one direction.
     per_axis = max(1.0, (task.n / 4.0) ** (1.0 / task.dim))
-    wide = 2.0 * task.bandwidth / np.maximum(task.span, 1e-300) * per_axis
-    runs = float(np.prod(np.minimum(per_axis, 1.0 + wide[:-1])))
+    wide = np.ones_like(task.span)
+    np.divide(task.bandwidth, 0.5 * task.span, out=wide, where=task.bandwidth < 0.5 * task.span)
+    runs = float(np.prod(np.minimum(per_axis, 1.0 + wide[:-1] * per_axis)))
     points = min(1.0, 1.2 * task.share) * task.n
     return task.m * (constants()["query"] + runs * constants()["run"] + points * _pair(task))
 
@@ -130,7 +131,7 @@ def _nufft(task: Task) -> float:
     eps = fourier.precision(*where)
     _, count = fourier.modes(task.span, task.bandwidth, eps)
     total = float(np.prod(count))
-    if total > fourier.MOST_MODES:
+    if fourier.most_modes(*where) > fourier.MOST_MODES:
         return np.inf
     c = constants()
     spread = (1.0 - np.log10(eps)) ** task.dim

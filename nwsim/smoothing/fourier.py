@@ -26,8 +26,9 @@ _WORST = 2.0
 
 def typical_share(span: FloatArray, bandwidth: FloatArray) -> float:
     """Return the sum of weights at a query as a part of the sample's, for a uniform sample."""
-    shares = np.sqrt(2.0 * np.pi) * bandwidth / np.maximum(span, 1e-300)
-    return float(np.prod(np.minimum(1.0, shares)))
+    full = span / np.sqrt(2.0 * np.pi)
+    shares = np.divide(bandwidth, full, out=np.ones_like(full), where=bandwidth < full)
+    return float(np.prod(shares))
 
 
 def precision(span: FloatArray, bandwidth: FloatArray, tol: float) -> float:
@@ -44,16 +45,35 @@ def thinnest(span: FloatArray, bandwidth: FloatArray, tol: float) -> float:
 
 def modes(extent: FloatArray, bandwidth: FloatArray, eps: float) -> tuple[FloatArray, FloatArray]:
     """Return the periods (d,) and the numbers of coefficients (d,), even."""
-    depth = np.sqrt(-2.0 * np.log(0.01 * eps))
-    period = extent + 1.1 * depth * bandwidth
-    count = 2.0 * np.ceil(depth / bandwidth * period / (2.0 * np.pi)) + 2.0
+    depth = _depth(eps)
+    with np.errstate(over="ignore"):  # a number that is infinite is refused, too
+        period = extent + 1.1 * depth * bandwidth
+        count = 2.0 * np.ceil(depth * (period / bandwidth) / (2.0 * np.pi)) + 2.0
     return period, count
+
+
+def _depth(eps: float) -> float:
+    """Return how far a Gaussian matters, in bandwidths."""
+    return float(np.sqrt(-2.0 * np.log(0.01 * eps)))
+
+
+def most_modes(span: FloatArray, bandwidth: FloatArray, tol: float) -> float:
+    """Return how many coefficients sums may take, wherever the queries are.
+
+    Noise needs the narrower, squared kernel.
+    """
+    narrow = bandwidth / np.sqrt(2.0)
+    eps = precision(span, narrow, tol)
+    with np.errstate(over="ignore"):
+        return float(np.prod(modes(span + 2.0 * _depth(eps) * narrow, narrow, eps)[1]))
 
 
 def nufft_sums(
     layout: Layout, Q: FloatArray, bandwidth: FloatArray, columns: FloatArray, tol: float
 ) -> tuple[FloatArray, FloatArray]:
     """Return Gaussian sums (m, C) of columns (C, n) and a bound (m,) on the first's error.
+
+    Queries so far out that next to nothing reaches them get no sum and an infinite bound.
 
     Raises
     ------
@@ -63,9 +83,17 @@ def nufft_sums(
     import finufft
 
     X, d = layout.X, Q.shape[1]
-    low = np.minimum(X.min(axis=1), Q.min(axis=0, initial=np.inf))
-    high = np.maximum(X.max(axis=1), Q.max(axis=0, initial=-np.inf))
     eps = precision(layout.span, bandwidth, tol)
+    # One query far out would stretch the period, and so multiply the coefficients, for all.
+    low, high = X.min(axis=1), X.max(axis=1)
+    margin = _depth(eps) * bandwidth
+    near = np.all((low - margin <= Q) & (high + margin >= Q), axis=1)
+    sums = np.zeros((Q.shape[0], columns.shape[0]))
+    bound = np.full(Q.shape[0], np.inf)
+    if not near.any():
+        return sums, bound
+    Q = Q[near]
+    low, high = np.minimum(low, Q.min(axis=0)), np.maximum(high, Q.max(axis=0))
     period, count = modes(high - low, bandwidth, eps)
     if np.prod(count) > MOST_MODES:
         raise ParameterError(
@@ -93,7 +121,20 @@ def nufft_sums(
         factor = np.exp(-0.5 * u * u) * step[a] * bandwidth[a] / np.sqrt(2.0 * np.pi)
         spectrum *= factor.reshape([-1 if b == a else 1 for b in range(d)])
     found = to_points(*asked, spectrum, isign=1, **how).reshape(len(pairs), -1)
-    sums = np.empty((Q.shape[0], columns.shape[0]))
-    sums[:, 0::2] = found.real.T
-    sums[:, 1::2] = found[: columns.shape[0] // 2].imag.T
-    return sums * scale, np.full(Q.shape[0], _WORST * eps * size[0])
+    inside = np.empty((Q.shape[0], columns.shape[0]))
+    inside[:, 0::2] = found.real.T
+    inside[:, 1::2] = found[: columns.shape[0] // 2].imag.T
+    sums[near] = inside * scale
+    bound[near] = _WORST * eps * size[0] + _misplaced(sums[near, 0], size[0], period / bandwidth)
+    return sums, bound
+
+
+def _misplaced(sums: FloatArray, size: float, periods: FloatArray) -> FloatArray:
+    """Return how far sums (m,) are off as phases are rounded, to some 1e-16 of the period.
+
+    The sum's derivative is that of the kernel, |u| K(u); where the sum is a part s of the
+    weight, points beyond |u| = sqrt(2 log 1/s) cannot make it up.
+    """
+    part = np.clip(np.abs(sums) / size, 1e-300, 1.0)
+    steepness = np.sqrt(1.0 - 2.0 * np.log(part))
+    return np.asarray(np.finfo(float).eps * periods.sum() * steepness * np.abs(sums))
