@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from nwsim.smoothing.sums import WeightedSample
 
 _EPS = np.finfo(float).eps
+# Points by which it is decided whether values are far from zero.
+_LOOKED_AT = 512
 
 
 class FastSums(NamedTuple):
@@ -40,11 +42,13 @@ class FastSums(NamedTuple):
     sums : (m, C) of the kernel times each column
     noise : (m,) of the squared kernel times the squares, or (0,)
     bound : (m,) on the error of ``sums[:, 0]``
+    absolute : (m,) at least the sum of the absolute kernel times the first column
     """
 
     sums: FloatArray
     noise: FloatArray
     bound: FloatArray
+    absolute: FloatArray
 
 
 def _given_order(found: FloatArray, order: IntArray) -> FloatArray:
@@ -82,12 +86,14 @@ def prefix_sums(
             x, columns, squares, q, starts, stops, h, offset, extent,
             part, np.convolve(part, part), sums, noise, terms,
         )  # fmt: skip
-    terms *= 4.0 * _EPS * (kernel.size + 4)
-    bound = terms[:, 0]
+    rounding = 4.0 * _EPS * (kernel.size + 4)
+    bound = rounding * terms[:, 0]
     if squares.size:
         # Windows whose noise is in doubt are in doubt.
-        bound = np.where(2.0 * terms[:, 1] > sample.tol * noise, np.inf, bound)
-    return FastSums(*(_given_order(found, order) for found in (sums, noise, bound)))
+        doubtful = ~(2.0 * rounding * terms[:, 1] <= sample.tol * noise)
+        bound = np.where(doubtful, np.inf, bound)
+    absolute = terms[:, 0] if sample.kernel.signed else sums[:, 0]
+    return FastSums(*(_given_order(found, order) for found in (sums, noise, bound, absolute)))
 
 
 def recursive_sums(
@@ -114,10 +120,26 @@ def recursive_sums(
     sums += from_right[::-1]
     noise += noise_from_right[::-1]
     bound = 16.0 * _EPS * sums[:, 0]
-    return FastSums(*(_given_order(found, order) for found in (sums, noise, bound)))
+    found = FastSums(sums, noise, bound, sums[:, 0])
+    return FastSums(*(_given_order(array, order) for array in found))
 
 
 Fast = Callable[["WeightedSample", FloatArray, FloatArray, FloatArray], FastSums]
+
+
+def _pivots(columns: FloatArray) -> FloatArray:
+    """Return what to take from the values of each column but the first, (C - 1,).
+
+    Errors are a part of the sizes summed. Values far from zero for their range are therefore
+    summed as differences from one of them, and a mean is off by a part of the range.
+    """
+    some = columns[:, :: max(1, columns.shape[1] // _LOOKED_AT)]
+    some = some[:, some[0] > 0.0]
+    if not some.size:
+        return np.zeros(columns.shape[0] - 1)
+    values = some[1:] / some[0]
+    middle = np.median(values, axis=1)
+    return np.where(np.abs(middle) > np.ptp(values, axis=1), middle, 0.0)
 
 
 def _gaussian(transform: Callable[..., tuple[FloatArray, FloatArray]]) -> Fast:
@@ -127,16 +149,21 @@ def _gaussian(transform: Callable[..., tuple[FloatArray, FloatArray]]) -> Fast:
         sample: WeightedSample, Q: FloatArray, columns: FloatArray, squares: FloatArray
     ) -> FastSums:
         where = (sample.layout, Q)
+        pivots = _pivots(columns)
+        if pivots.any():
+            columns = columns.copy()
+            columns[1:] -= pivots[:, None] * columns[0]
         sums, bound = transform(*where, sample.bandwidth, columns, sample.tol)
+        sums[:, 1:] += pivots * sums[:, :1]
         noise = np.empty(0)
         if squares.size:
             narrow = sample.bandwidth / np.sqrt(2.0)
             found, off = transform(*where, narrow, squares[None], sample.tol)
             noise = found[:, 0]
             # Windows whose noise is in doubt are in doubt.
-            doubtful = off > sample.tol * np.abs(noise)
+            doubtful = ~(off <= sample.tol * np.abs(noise))
             bound = np.where(doubtful, np.inf, bound)
-        return FastSums(sums, noise, bound)
+        return FastSums(sums, noise, bound, sums[:, 0])
 
     return engine
 

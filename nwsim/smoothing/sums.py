@@ -53,7 +53,8 @@ class MomentSums:
     gram : (m, F, F) sum w phi phi'
     cross : (m, F, p) sum w phi v'
     noise_gram : (m, F, F) sum w^2 s2 phi phi'
-    absolute : (m,) sum |w|
+    absolute : (m,) sum |w|; an upper bound of it, from a fast engine, where it is not so large
+        as to make the window empty
     log_scale : (m,) true sums are exp(log_scale) times the stored ones; 0 unless every
         weight of the window would underflow
     """
@@ -240,10 +241,13 @@ class WeightedSample:
         found = FAST[engine](self, Q, columns, squares)
         result.gram[:, 0, 0] = found.sums[:, 0]
         result.cross[:, 0, :] = found.sums[:, 1:]
-        result.absolute[:] = found.sums[:, 0]
+        result.absolute[:] = found.absolute
         if squares.size:
             result.noise_gram[:, 0, 0] = found.noise
-        return np.flatnonzero(~(found.bound <= self.tol * np.abs(found.sums[:, 0])))
+        doubtful = ~(found.bound <= self.tol * np.abs(found.sums[:, 0]))
+        if self.kernel.signed:  # whether such a window is empty depends on the absolute sum
+            doubtful |= empty_windows(found.sums[:, 0], found.absolute, signed=True)
+        return np.flatnonzero(doubtful)
 
     def _add(
         self,
