@@ -99,10 +99,11 @@ def kernel_values(family, power, exponent, coefficients, v, shift, width, out): 
                 out[i] = out[i] * out[i] * out[i] if v[i] <= 1.0 else 0.0
     elif family == GAUSSIAN:
         for i in range(width):
-            out[i] = exp2_nonpositive((shift - 0.5 * v[i]) * LOG2_E)
+            # A point of no prior weight may be nearer than the one that made the shift.
+            out[i] = exp2_nonpositive(min(shift - 0.5 * v[i], 0.0) * LOG2_E)
     else:
         for i in range(width):
-            out[i] = exp2_nonpositive((shift - np.sqrt(v[i])) * LOG2_E)
+            out[i] = exp2_nonpositive(min(shift - np.sqrt(v[i]), 0.0) * LOG2_E)
     degree = coefficients.shape[0] - 1
     if degree == 1:
         for i in range(width):
