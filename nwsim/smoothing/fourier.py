@@ -125,7 +125,7 @@ def nufft_sums(
     inside[:, 0::2] = found.real.T
     inside[:, 1::2] = found[: columns.shape[0] // 2].imag.T
     sums[near] = inside * scale
-    bound[near] = _WORST * eps * size[0] + _misplaced(sums[near, 0], size[0], period / bandwidth)
+    bound[near] = _WORST * eps * size[0] + _misplaced(sums[near, 0], scale[0], period / bandwidth)
     return sums, bound
 
 
