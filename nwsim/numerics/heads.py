@@ -12,6 +12,7 @@ from nwsim.numerics._compile import (
     NOTHING,
     OUT_MATRIX,
     OUT_STACK,
+    OUT_VECTOR,
     VECTOR,
     compiled,
 )
@@ -24,7 +25,6 @@ from nwsim.numerics.tiles import (
     exponential_values,
     inner,
     kernel_values,
-    scale,
     two_inner,
 )
 
@@ -46,34 +46,34 @@ def two_by_two(a, b, c, d):  # type: ignore[no-untyped-def]
     return s, t, u, v
 
 
-@compiled(NOTHING(OUT_MATRIX, VECTOR, OUT_MATRIX, OUT_MATRIX))
+@compiled(NOTHING(VECTOR, VECTOR, OUT_VECTOR))
+def product(a, b, out):  # type: ignore[no-untyped-def]
+    """Fill ``out`` with a_i b_i."""
+    for i in range(a.shape[0]):
+        out[i] = a[i] * b[i]
+
+
+@compiled(NOTHING(MATRIX, VECTOR, OUT_MATRIX, OUT_MATRIX))
 def add_products(k, squares, scaled, gram):  # type: ignore[no-untyped-def]
     """Add sum_i k_hi k_li squares_i to ``gram[h, l]`` for l <= h.
 
     k : (H, at least width); squares : (width,); scaled : (2, at least width) workspace
     """
     n_heads, width = k.shape[0], squares.shape[0]
+    a, b = scaled[0, :width], scaled[1, :width]
     for h in range(0, n_heads - 1, 2):
-        a, b = scaled[0, :width], scaled[1, :width]
-        a[:] = k[h, :width]
-        b[:] = k[h + 1, :width]
-        scale(a, squares)
-        scale(b, squares)
-        for other in range(0, h, 2):
+        product(k[h, :width], squares, a)
+        product(k[h + 1, :width], squares, b)
+        for other in range(0, h + 1, 2):
             s, t, u, v = two_by_two(a, b, k[other, :width], k[other + 1, :width])
             gram[h, other] += s
-            gram[h, other + 1] += t
             gram[h + 1, other] += u
             gram[h + 1, other + 1] += v
-        s, t, u, v = two_by_two(a, b, k[h, :width], k[h + 1, :width])
-        gram[h, h] += s
-        gram[h + 1, h] += u
-        gram[h + 1, h + 1] += v
+            if other < h:
+                gram[h, other + 1] += t
     if n_heads % 2 == 1:
         h = n_heads - 1
-        a = scaled[0, :width]
-        a[:] = k[h, :width]
-        scale(a, squares)
+        product(k[h, :width], squares, a)
         for other in range(n_heads):
             gram[h, other] += inner(a, k[other, :width])
 
@@ -123,24 +123,23 @@ def head_sums(  # type: ignore[no-untyped-def]
     n_columns = columns.shape[0]
     with_noise = squares.shape[0] > 0
     with_absolute = absolute.shape[0] > 0
-    widths = np.empty(Z.shape[0])
+    rates = np.empty(n_heads)
     for h in range(n_heads):
-        widths[rows[h] : rows[h + 1]] = bandwidth[h]
-    rates = np.empty(Z.shape[0])
-    safe = base_two(family, widths, rates)
-    plain = safe and coefficients.shape[1] == 1 and np.all(coefficients == 1.0)
+        rates[h] = base_two(family, bandwidth[h])
+    plain = np.all(rates > 0.0) and coefficients.shape[1] == 1 and np.all(coefficients == 1.0)
     weights = np.empty((n_heads, TILE))
     scaled = np.empty((2, TILE))
     v = np.empty(TILE)
-    for j in range(Q.shape[0]):
-        for start in range(0, n, TILE):
-            stop = min(start + TILE, n)
-            width = stop - start
+    # Tiles outside, queries inside: a tile of all heads stays in the second-level cache.
+    for start in range(0, n, TILE):
+        stop = min(start + TILE, n)
+        width = stop - start
+        for j in range(Q.shape[0]):
             for h in range(n_heads):
                 first, last = rows[h], rows[h + 1]
                 k = weights[h, :width]
                 if plain:
-                    exponential_values(Z, first, last, Q[j], rates, family, start, stop, k)
+                    exponential_values(Z, first, last, Q[j], rates[h], family, start, stop, k)
                 else:
                     sharp = family == COMPACT and last - first == 1
                     for a in range(first, last):
@@ -162,6 +161,7 @@ def head_sums(  # type: ignore[no-untyped-def]
                     absolute[j, h] += absolute_inner(k, columns[0, start:stop])
             if with_noise:
                 add_products(weights, squares[start:stop], scaled, noise_gram[j])
+    for j in range(Q.shape[0]):
         for h in range(n_heads):
             for other in range(h):
                 noise_gram[j, other, h] = noise_gram[j, h, other]

@@ -132,9 +132,9 @@ def moment_sums(  # type: ignore[no-untyped-def]
     with_absolute = absolute.shape[0] > 0
     n_features = gram.shape[1]
     buffers = np.empty((4 + n_features, TILE))
-    rates = np.empty(X.shape[0])
-    safe = base_two(family, bandwidth, rates)
-    plain = safe and coefficients.shape[0] == 1 and coefficients[0] == 1.0
+    rate = base_two(family, bandwidth[0])
+    one_width = np.all(bandwidth == bandwidth[0])
+    plain = rate > 0.0 and one_width and coefficients.shape[0] == 1 and coefficients[0] == 1.0
     only_sums = not (with_noise or with_absolute) and n_features == 1 and n_columns <= 2
     lean = plain and family == GAUSSIAN and X.shape[0] <= 3 and only_sums
     for j in range(Q.shape[0]):
@@ -145,7 +145,7 @@ def moment_sums(  # type: ignore[no-untyped-def]
                 for start in range(starts[r], stops[r], LEAN_TILE):
                     stop = min(start + LEAN_TILE, stops[r])
                     a, b = columns[0, start:stop], columns[n_columns - 1, start:stop]
-                    s, t = lean_sums(X, Q[j], rates, start, stop, a, b)
+                    s, t = lean_sums(X, Q[j], rate, start, stop, a, b)
                     mass += s
                     cross_sum += t
             gram[j, 0, 0] += mass
@@ -160,7 +160,7 @@ def moment_sums(  # type: ignore[no-untyped-def]
                 # A shift must cancel the nearest point's exponent exactly, as it may be
                 # huge; so it goes with the distances that it was made from.
                 if plain and shift[j] == 0.0:
-                    exponential_values(X, 0, X.shape[0], Q[j], rates, family, start, stop, k)
+                    exponential_values(X, 0, X.shape[0], Q[j], rate, family, start, stop, k)
                 else:
                     squared_distances(X, Q, j, bandwidth, family, start, width, v)
                     kernel_values(family, power, exponent, coefficients, v, shift[j], width, k)

@@ -119,17 +119,17 @@ def kernel_values(family, power, exponent, coefficients, v, shift, width, out): 
             out[i] = out[i] * coefficients[0]
 
 
-@compiled(NOTHING(VECTOR, REAL, REAL, FLAG, OUT_VECTOR))
-def add_rated_squares(x, q, rate, first, out):  # type: ignore[no-untyped-def]
-    """Add rate (q - x_i)^2 to ``out``, or start it if ``first``."""
+@compiled(NOTHING(VECTOR, REAL, FLAG, OUT_VECTOR))
+def add_squares(x, q, first, out):  # type: ignore[no-untyped-def]
+    """Add (q - x_i)^2 to ``out``, or start it if ``first``."""
     if first:
         for i in range(x.shape[0]):
             u = q - x[i]
-            out[i] = rate * (u * u)
+            out[i] = u * u
     else:
         for i in range(x.shape[0]):
             u = q - x[i]
-            out[i] = out[i] + rate * (u * u)
+            out[i] = out[i] + u * u
 
 
 @compiled(NOTHING(VECTOR, REAL, REAL, OUT_VECTOR))
@@ -140,69 +140,66 @@ def gaussian_1(x, q, rate, out):  # type: ignore[no-untyped-def]
         out[i] = exp2_nonpositive(-rate * (u * u))
 
 
-@compiled(NOTHING(VECTOR, VECTOR, REAL, REAL, REAL, REAL, FLAG, OUT_VECTOR))
-def gaussian_2(x0, x1, q0, q1, rate0, rate1, more, out):  # type: ignore[no-untyped-def]
-    """As :func:`gaussian_1`, in two coordinates; with ``more``, ``out`` has others' terms."""
+@compiled(NOTHING(VECTOR, VECTOR, REAL, REAL, REAL, FLAG, OUT_VECTOR))
+def gaussian_2(x0, x1, q0, q1, rate, more, out):  # type: ignore[no-untyped-def]
+    """As :func:`gaussian_1`, in two coordinates; with ``more``, ``out`` has others' squares."""
     for i in range(x0.shape[0]):
         u = q0 - x0[i]
         v = q1 - x1[i]
-        t = rate0 * (u * u) + rate1 * (v * v)
+        squares = u * u + v * v
         if more:
-            t += out[i]
-        out[i] = exp2_nonpositive(-t)
+            squares += out[i]
+        out[i] = exp2_nonpositive(-rate * squares)
 
 
 @compiled(
     NOTHING(
-        VECTOR, VECTOR, VECTOR, VECTOR, REAL, REAL, REAL, REAL, REAL, REAL, REAL, REAL, FLAG,
-        OUT_VECTOR,
+        VECTOR, VECTOR, VECTOR, VECTOR, REAL, REAL, REAL, REAL, REAL, FLAG, OUT_VECTOR,
     )
 )  # fmt: skip
-def gaussian_4(x0, x1, x2, x3, q0, q1, q2, q3, r0, r1, r2, r3, more, out):  # type: ignore[no-untyped-def]
+def gaussian_4(x0, x1, x2, x3, q0, q1, q2, q3, rate, more, out):  # type: ignore[no-untyped-def]
     """As :func:`gaussian_2`, in four coordinates."""
     for i in range(x0.shape[0]):
         u = q0 - x0[i]
         v = q1 - x1[i]
         w = q2 - x2[i]
         z = q3 - x3[i]
-        t = r0 * (u * u) + r1 * (v * v) + (r2 * (w * w) + r3 * (z * z))
+        squares = u * u + v * v + (w * w + z * z)
         if more:
-            t += out[i]
-        out[i] = exp2_nonpositive(-t)
+            squares += out[i]
+        out[i] = exp2_nonpositive(-rate * squares)
 
 
-@compiled(NOTHING(OUT_VECTOR))
-def laplace_of_squares(out):  # type: ignore[no-untyped-def]
-    """Turn squares v into 2**(-sqrt(v)), in place."""
+@compiled(NOTHING(OUT_VECTOR, REAL))
+def laplace_of_squares(out, rate):  # type: ignore[no-untyped-def]
+    """Turn squares v into 2**(-sqrt(rate v)), in place."""
     for i in range(out.shape[0]):
-        out[i] = exp2_nonpositive(-np.sqrt(out[i]))
+        out[i] = exp2_nonpositive(-np.sqrt(rate * out[i]))
 
 
-@compiled(FLAG(INTEGER, VECTOR, OUT_VECTOR))
-def base_two(family, bandwidth, rates):  # type: ignore[no-untyped-def]
-    """Fill in the factors of squared distances that turn a kernel into a power of two.
+@compiled(REAL(INTEGER, REAL))
+def base_two(family, h):  # type: ignore[no-untyped-def]
+    """Return the factor of squared distances that turns a kernel into a power of two.
 
     exp(-u^2 / 2) = 2**(-rate (q - x)^2) with rate = log2(e) / 2h^2, and exp(-|u|) =
-    2**(-sqrt(rate (q - x)^2)) with rate = (log2(e) / h)^2. Returns whether bandwidths are far
-    enough from the ends of floating point for squares of distances to be taken first.
+    2**(-sqrt(rate (q - x)^2)) with rate = (log2(e) / h)^2. NaN where squares of distances
+    could leave floating point before they meet the factor, and for compact kernels.
     """
-    safe = family != COMPACT
-    for a in range(bandwidth.shape[0]):
-        h = bandwidth[a]
-        rates[a] = LOG2_E / h * (0.5 / h if family == GAUSSIAN else LOG2_E / h)
-        safe = safe and 1e-100 < h < 1e100
-    return safe
+    if family == COMPACT or not 1e-100 < h < 1e100:
+        return np.nan
+    return LOG2_E / h * (0.5 / h if family == GAUSSIAN else LOG2_E / h)
 
 
-@compiled(NOTHING(MATRIX, INTEGER, INTEGER, VECTOR, VECTOR, INTEGER, INTEGER, INTEGER, OUT_VECTOR))
+@compiled(NOTHING(MATRIX, INTEGER, INTEGER, VECTOR, REAL, INTEGER, INTEGER, INTEGER, OUT_VECTOR))
 def exponential_values(X, first, last, q, rate, family, start, stop, out):  # type: ignore[no-untyped-def]
     """Fill ``out`` with the kernel at points ``start:stop``, coordinates ``first:last``.
 
-    As few passes as there are fours of coordinates, for kernels without a polynomial factor.
+    As few passes as there are fours of coordinates, for kernels without a polynomial factor
+    and one bandwidth for all coordinates.
 
     Parameters
     ----------
-    X : (D, n); q : (D,); rate : (D,) from :func:`base_two`; family : GAUSSIAN or LAPLACE
+    X : (D, n); q : (D,); rate : from :func:`base_two`; family : GAUSSIAN or LAPLACE
     """
     n = last - first
     fused = 0
@@ -210,24 +207,22 @@ def exponential_values(X, first, last, q, rate, family, start, stop, out):  # ty
         fused = 4 if n >= 4 else min(n, 2)
     done = last - fused
     for c in range(first, done):
-        add_rated_squares(X[c, start:stop], q[c], rate[c], c == first, out)
+        add_squares(X[c, start:stop], q[c], c == first, out)
     if fused == 0:
-        laplace_of_squares(out)
+        laplace_of_squares(out, rate)
         return
     a, b = done, done + 1
     x0 = X[a, start:stop]
     if fused == 1:
-        gaussian_1(x0, q[a], rate[a], out)
+        gaussian_1(x0, q[a], rate, out)
         return
     x1 = X[b, start:stop]
     if fused == 2:
-        gaussian_2(x0, x1, q[a], q[b], rate[a], rate[b], n > 2, out)
+        gaussian_2(x0, x1, q[a], q[b], rate, n > 2, out)
         return
     c, d = done + 2, done + 3
     x2, x3 = X[c, start:stop], X[d, start:stop]
-    gaussian_4(
-        x0, x1, x2, x3, q[a], q[b], q[c], q[d], rate[a], rate[b], rate[c], rate[d], n > 4, out
-    )
+    gaussian_4(x0, x1, x2, x3, q[a], q[b], q[c], q[d], rate, n > 4, out)
 
 
 @compiled(PAIR(VECTOR, REAL, REAL, VECTOR, VECTOR))
@@ -243,22 +238,22 @@ def lean_1(x, q, rate, a, b):  # type: ignore[no-untyped-def]
     return s, t
 
 
-@compiled(PAIR(VECTOR, VECTOR, REAL, REAL, REAL, REAL, VECTOR, VECTOR))
-def lean_2(x0, x1, q0, q1, rate0, rate1, a, b):  # type: ignore[no-untyped-def]
+@compiled(PAIR(VECTOR, VECTOR, REAL, REAL, REAL, VECTOR, VECTOR))
+def lean_2(x0, x1, q0, q1, rate, a, b):  # type: ignore[no-untyped-def]
     """As :func:`lean_1`, in two coordinates."""
     s = 0.0
     t = 0.0
     for i in range(x0.shape[0]):
         u = q0 - x0[i]
         v = q1 - x1[i]
-        k = exp2_nonpositive(-(rate0 * (u * u) + rate1 * (v * v)))
+        k = exp2_nonpositive(-rate * (u * u + v * v))
         s += k * a[i]
         t += k * b[i]
     return s, t
 
 
-@compiled(PAIR(VECTOR, VECTOR, VECTOR, REAL, REAL, REAL, REAL, REAL, REAL, VECTOR, VECTOR))
-def lean_3(x0, x1, x2, q0, q1, q2, rate0, rate1, rate2, a, b):  # type: ignore[no-untyped-def]
+@compiled(PAIR(VECTOR, VECTOR, VECTOR, REAL, REAL, REAL, REAL, VECTOR, VECTOR))
+def lean_3(x0, x1, x2, q0, q1, q2, rate, a, b):  # type: ignore[no-untyped-def]
     """As :func:`lean_1`, in three coordinates."""
     s = 0.0
     t = 0.0
@@ -266,13 +261,13 @@ def lean_3(x0, x1, x2, q0, q1, q2, rate0, rate1, rate2, a, b):  # type: ignore[n
         u = q0 - x0[i]
         v = q1 - x1[i]
         w = q2 - x2[i]
-        k = exp2_nonpositive(-(rate0 * (u * u) + rate1 * (v * v) + rate2 * (w * w)))
+        k = exp2_nonpositive(-rate * (u * u + v * v + w * w))
         s += k * a[i]
         t += k * b[i]
     return s, t
 
 
-@compiled(PAIR(MATRIX, VECTOR, VECTOR, INTEGER, INTEGER, VECTOR, VECTOR))
+@compiled(PAIR(MATRIX, VECTOR, REAL, INTEGER, INTEGER, VECTOR, VECTOR))
 def lean_sums(X, q, rate, start, stop, a, b):  # type: ignore[no-untyped-def]
     """Return the inner products of a Gaussian with two columns, and keep nothing.
 
@@ -280,17 +275,16 @@ def lean_sums(X, q, rate, start, stop, a, b):  # type: ignore[no-untyped-def]
 
     Parameters
     ----------
-    X : (d, n), d <= 3; q : (d,); rate : (d,) from :func:`base_two`
+    X : (d, n), d <= 3; q : (d,); rate : from :func:`base_two`
     a, b : (stop - start,)
     """
     d = X.shape[0]
     if d == 1:
-        return lean_1(X[0, start:stop], q[0], rate[0], a, b)
+        return lean_1(X[0, start:stop], q[0], rate, a, b)
     x0, x1 = X[0, start:stop], X[1, start:stop]
     if d == 2:
-        return lean_2(x0, x1, q[0], q[1], rate[0], rate[1], a, b)
-    x2 = X[2, start:stop]
-    return lean_3(x0, x1, x2, q[0], q[1], q[2], rate[0], rate[1], rate[2], a, b)
+        return lean_2(x0, x1, q[0], q[1], rate, a, b)
+    return lean_3(x0, x1, X[2, start:stop], q[0], q[1], q[2], rate, a, b)
 
 
 @compiled(REAL(VECTOR))

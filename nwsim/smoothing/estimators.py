@@ -109,7 +109,10 @@ class KernelSmoother(RegressorMixin, BaseEstimator):
         self._y_shape = targets.shape
         start = np.ones(d) if given is None else np.array(np.broadcast_to(given, d))
         tol = float(self.tol)
-        sample = WeightedSample(layout, kernel, start, layout.arrange(prior), engine, tol)
+        flat = sample_weight is None
+        sample = WeightedSample(
+            layout, kernel, start, prior if flat else layout.arrange(prior), engine, tol, flat
+        )
         self.bandwidth_selection_: BandwidthSelection | None = None
         if given is None:
             self.bandwidth_selection_ = select_bandwidth(

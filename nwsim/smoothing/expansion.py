@@ -20,9 +20,9 @@ from scipy.special import gammaln
 from nwsim._typing import FloatArray, IntArray
 from nwsim.smoothing.engines import Layout, sort_line
 
-# Powers of two from which the width is chosen, down from the largest with zeta <= 1/2, and K;
-# the compiled loops want multiples of four.
-_N_WIDTHS = 7
+# Powers of two from which the width is chosen, down from the largest with zeta <= 1/4, which the
+# compiled loops rely on, and K, of which they want multiples of four.
+_N_WIDTHS = 6
 _TERMS = (4, 8, 12, 16, 20, 24, 28)
 # Queries where the sample is this much thinner than on average still meet the tolerance.
 _MARGIN = 1e-3
@@ -86,7 +86,7 @@ def make_plan(
     off_centre = 2.0 * np.finfo(float).eps * largest / h
     best, least = None, np.inf
     for k in range(_N_WIDTHS):
-        width = math.ldexp(1.0, math.frexp(h)[1] - 1 - k)
+        width = math.ldexp(1.0, math.frexp(h)[1] - 2 - k)
         if span / width > _MOST_CELLS or 8.0 * off_centre * h > width:
             break
         half_width = 0.5 * width / h + off_centre

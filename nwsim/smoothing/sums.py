@@ -8,7 +8,6 @@ here and no m x n matrix is formed.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 
@@ -96,6 +95,7 @@ class WeightedSample:
     prior : (n,) in the layout's order
     engine : name of an engine that the layout suits, or "auto" for the cheapest of those
     tol : how far a sum may be off, as a part of the sum of weights
+    flat : whether prior weights are known to be ones, which spares multiplications
     """
 
     layout: Layout
@@ -104,6 +104,7 @@ class WeightedSample:
     prior: FloatArray
     engine: str = "direct"
     tol: float = 1e-12
+    flat: bool = False
 
     def columns(self, values: FloatArray, arranged: bool = False) -> FloatArray:
         """Return prior weights, then prior weights times values, (1 + p, n).
@@ -121,11 +122,6 @@ class WeightedSample:
         if not self.flat:
             out[1:] *= self.prior
         return out
-
-    @cached_property
-    def flat(self) -> bool:
-        """Whether every prior weight is one."""
-        return bool((self.prior == 1.0).all())
 
     def squares(self, noise: FloatArray | None) -> FloatArray:
         """Return squared prior weights times noise variances, (n,), or (0,) for None."""

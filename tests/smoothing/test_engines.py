@@ -122,7 +122,7 @@ def test_auto_prefers_what_serves_and_reports_it():
     assert NadarayaWatson(0.1, "laplace").fit(x, y).engine_ == "recursive"
     assert LocalLinear(0.1, "laplace").fit(x, y).engine_ == "direct"
     assert NadarayaWatson(0.1, "gaussian4").fit(x, y).engine_ == "direct"
-    model = NadarayaWatson(0.1).fit(x, y)
+    model = NadarayaWatson(0.01).fit(x, y)
     assert model.engine_ == "expansion" == model.summary(x).engine
     assert model.summary(x[:1]).engine == "direct"
     assert NadarayaWatson(0.1).fit(X, y).engine_ == "direct"
