@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -63,6 +64,8 @@ def truncation(half_width: float, terms: int) -> float:
     return math.exp(-0.5 * delta**2 + terms * math.log(x) - math.lgamma(terms + 1.0) + x)
 
 
+# Asked for twice at every prediction: for the cost and for the work.
+@lru_cache(maxsize=1024)
 def make_plan(
     n: int, m: int, n_columns: int, span: float, h: float, tol: float, largest: float = 0.0
 ) -> Plan | None:
