@@ -16,6 +16,7 @@ by query, so that the caller can sum point by point where it is too large.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import wraps
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -127,6 +128,27 @@ def recursive_sums(
 Fast = Callable[["WeightedSample", FloatArray, FloatArray, FloatArray], FastSums]
 
 
+def _gaussian(transform: Callable[..., tuple[FloatArray, FloatArray]]) -> Fast:
+    """Return an engine from a transform of columns; a Gaussian squared is a narrower one."""
+
+    def engine(
+        sample: WeightedSample, Q: FloatArray, columns: FloatArray, squares: FloatArray
+    ) -> FastSums:
+        where = (sample.layout, Q)
+        sums, bound = transform(*where, sample.bandwidth, columns, sample.tol)
+        noise = np.empty(0)
+        if squares.size:
+            narrow = sample.bandwidth / np.sqrt(2.0)
+            found, off = transform(*where, narrow, squares[None], sample.tol)
+            noise = found[:, 0]
+            # Windows whose noise is in doubt are in doubt.
+            doubtful = ~(off <= sample.tol * np.abs(noise))
+            bound = np.where(doubtful, np.inf, bound)
+        return FastSums(sums, noise, bound, sums[:, 0])
+
+    return engine
+
+
 def _pivots(columns: FloatArray) -> FloatArray:
     """Return what to take from the values of each column but the first, (C - 1,).
 
@@ -142,35 +164,28 @@ def _pivots(columns: FloatArray) -> FloatArray:
     return np.where(np.abs(middle) > np.ptp(values, axis=1), middle, 0.0)
 
 
-def _gaussian(transform: Callable[..., tuple[FloatArray, FloatArray]]) -> Fast:
-    """Return an engine from a transform of columns; a Gaussian squared is a narrower one."""
+def _centred(engine: Fast) -> Fast:
+    """Return the engine for values less their pivots, which are added back to its sums."""
 
-    def engine(
+    @wraps(engine)
+    def centred(
         sample: WeightedSample, Q: FloatArray, columns: FloatArray, squares: FloatArray
     ) -> FastSums:
-        where = (sample.layout, Q)
         pivots = _pivots(columns)
-        if pivots.any():
-            columns = columns.copy()
-            columns[1:] -= pivots[:, None] * columns[0]
-        sums, bound = transform(*where, sample.bandwidth, columns, sample.tol)
-        sums[:, 1:] += pivots * sums[:, :1]
-        noise = np.empty(0)
-        if squares.size:
-            narrow = sample.bandwidth / np.sqrt(2.0)
-            found, off = transform(*where, narrow, squares[None], sample.tol)
-            noise = found[:, 0]
-            # Windows whose noise is in doubt are in doubt.
-            doubtful = ~(off <= sample.tol * np.abs(noise))
-            bound = np.where(doubtful, np.inf, bound)
-        return FastSums(sums, noise, bound, sums[:, 0])
+        if not pivots.any():
+            return engine(sample, Q, columns, squares)
+        columns = columns.copy()
+        columns[1:] -= pivots[:, None] * columns[0]
+        found = engine(sample, Q, columns, squares)
+        found.sums[:, 1:] += pivots * found.sums[:, :1]
+        return found
 
-    return engine
+    return centred
 
 
 FAST: dict[str, Fast] = {
-    "prefix": prefix_sums,
-    "recursive": recursive_sums,
-    "expansion": _gaussian(expansion_sums),
-    "nufft": _gaussian(nufft_sums),
+    "prefix": _centred(prefix_sums),
+    "recursive": _centred(recursive_sums),
+    "expansion": _centred(_gaussian(expansion_sums)),
+    "nufft": _centred(_gaussian(nufft_sums)),
 }

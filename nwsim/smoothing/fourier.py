@@ -124,7 +124,7 @@ def nufft_sums(
     inside = np.empty((Q.shape[0], columns.shape[0]))
     inside[:, 0::2] = found.real.T
     inside[:, 1::2] = found[: columns.shape[0] // 2].imag.T
-    sums[near] = inside * scale
+    sums[near] = inside * size
     bound[near] = _WORST * eps * size[0] + _misplaced(sums[near, 0], scale[0], period / bandwidth)
     return sums, bound
 
