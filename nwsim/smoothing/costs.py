@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from nwsim._typing import FloatArray
-from nwsim.smoothing.kernels import Kernel, monomials
+from nwsim.smoothing.kernels import Kernel
 
 
 class Task(NamedTuple):
@@ -82,11 +82,14 @@ def _cells(task: Task) -> float:
 
 
 def _prefix(task: Task) -> float:
-    coefficients, step = monomials(task.kernel, 1)
-    powers = step * (coefficients.size - 1) + 1
-    halves = 1 if step == 2 else 2
-    c = constants()
-    touched = min(task.n, task.m * task.n * task.share)
+    from nwsim.smoothing.fast import sweep_plan
+
+    kernel, even, extent = sweep_plan(task.kernel)
+    powers, halves, c = kernel.size, 1 if even else 2, constants()
+    # Points within a window of a group of queries are walked through once for each group;
+    # where groups are as wide as they can be, twice altogether, which the constant includes.
+    again = 0.5 + 1.0 / (halves * extent)
+    touched = min(task.n * again, task.m * task.n * task.share)
     sums = powers * task.n_columns
     return halves * (
         touched * sums * c["prefix_sum"]

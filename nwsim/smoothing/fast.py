@@ -25,12 +25,14 @@ from nwsim._typing import FloatArray, IntArray
 from nwsim.smoothing.engines import sort_line
 from nwsim.smoothing.expansion import expansion_sums
 from nwsim.smoothing.fourier import nufft_sums
-from nwsim.smoothing.kernels import monomials
+from nwsim.smoothing.kernels import Kernel, monomials
 
 if TYPE_CHECKING:
     from nwsim.smoothing.sums import WeightedSample
 
 _EPS = np.finfo(float).eps
+# Terms so much larger than the kernel lose too many digits.
+_CANCELLING = 150.0
 # Points by which it is decided whether values are far from zero.
 _LOOKED_AT = 512
 
@@ -61,6 +63,23 @@ def _given_order(found: FloatArray, order: IntArray) -> FloatArray:
     return out
 
 
+def sweep_plan(kernel: Kernel) -> tuple[FloatArray, bool, float]:
+    """Return how a compact kernel is summed along the line.
+
+    Its coefficients in powers of the distance; whether whole windows can be summed, as they can
+    where the powers are even, and those of the signed distance do, or else half windows; and
+    how far, in bandwidths, queries may lie apart to share a cut. Far ones share more work, but
+    powers of the distance to the cut then cancel where the kernel's degree is high.
+    """
+    coefficients, step = monomials(kernel, 1)
+    powers = np.zeros(step * (coefficients.size - 1) + 1)
+    powers[::step] = coefficients
+    even = not np.any(powers[1::2])
+    widest, farthest = (2.0, 3.0) if even else (1.0, 2.0)
+    cancelling = np.polynomial.polynomial.polyval(farthest, np.abs(powers)) > _CANCELLING
+    return powers, even, 0.5 if cancelling else widest
+
+
 def prefix_sums(
     sample: WeightedSample, Q: FloatArray, columns: FloatArray, squares: FloatArray
 ) -> FastSums:
@@ -68,21 +87,18 @@ def prefix_sums(
     from nwsim.numerics.sweeps import half_windows, polynomial_sweep
 
     x, h = sample.layout.X[0], float(sample.bandwidth[0])
-    coefficients, step = monomials(sample.kernel, 1)
-    kernel = np.zeros(step * (coefficients.size - 1) + 1)
-    kernel[::step] = coefficients
+    kernel, even, extent = sweep_plan(sample.kernel)
+    extent *= h
     q, order = sort_line(np.ascontiguousarray(Q[:, 0]))
     m = q.size
     low, middle, high = (np.empty(m, np.int64) for _ in range(3))
     half_windows(x, q, h, low, middle, high)
     sums, terms = np.zeros((m, columns.shape[0])), np.zeros((m, 2))
     noise = np.zeros(m if squares.size else 0)
-    # Powers of the signed distance serve whole windows, those of the distance half ones.
-    even = not np.any(kernel[1::2])
     mirrored = kernel * (-1.0) ** np.arange(kernel.size)
-    whole = ((low, high, h, 2.0 * h, kernel),)
-    halves = ((low, middle, 0.0, h, kernel), (middle, high, h, h, mirrored))
-    for starts, stops, offset, extent, part in whole if even else halves:
+    whole = ((low, high, 0.5 * extent, kernel),)
+    halves = ((low, middle, 0.0, kernel), (middle, high, extent, mirrored))
+    for starts, stops, offset, part in whole if even else halves:
         polynomial_sweep(
             x, columns, squares, q, starts, stops, h, offset, extent,
             part, np.convolve(part, part), sums, noise, terms,
