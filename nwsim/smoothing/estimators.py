@@ -322,9 +322,9 @@ class NadarayaWatson(KernelSmoother):
     engine : {"auto", "direct", "window", "cells", "prefix", "recursive", "expansion", "nufft"}
         How predictions and moment sums are computed; results agree to ``tol``. "auto", the
         default, takes the engine that costs least for the number of queries asked, by constants
-        that come with the package. Name one where the last bits must not depend on how many
-        queries are asked together. Bandwidth rules go along whole paths of bandwidths by
-        routes of their own.
+        that come with the package. Name "direct", "window" or "cells" where the last bits must
+        not depend on which queries are asked together. Bandwidth rules go along whole paths
+        of bandwidths by routes of their own.
     tol : float, default 1e-12
         How far an engine that approximates may be off, as a part of a window's sum of weights.
         Where its error bound is larger, the window is summed point by point.
