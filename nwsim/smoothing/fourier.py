@@ -117,8 +117,8 @@ def nufft_sums(
     spectrum = to_modes(*points, pairs, shape, isign=-1, **how).reshape(len(pairs), *shape)
     for a in range(d):
         k = np.arange(-(shape[a] // 2), shape[a] // 2)
-        u = k * step[a] * bandwidth[a]
-        factor = np.exp(-0.5 * u * u) * step[a] * bandwidth[a] / np.sqrt(2.0 * np.pi)
+        u = step[a] * bandwidth[a]
+        factor = np.exp(-0.5 * (k * u) ** 2) * u / np.sqrt(2.0 * np.pi)
         spectrum *= factor.reshape([-1 if b == a else 1 for b in range(d)])
     found = to_points(*asked, spectrum, isign=1, **how).reshape(len(pairs), -1)
     inside = np.empty((Q.shape[0], columns.shape[0]))
