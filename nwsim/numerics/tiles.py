@@ -170,6 +170,14 @@ def gaussian_4(x0, x1, x2, x3, q0, q1, q2, q3, rate, more, out):  # type: ignore
         out[i] = exp2_nonpositive(-rate * squares)
 
 
+@compiled(NOTHING(VECTOR, REAL, REAL, OUT_VECTOR))
+def laplace_1(x, q, rate, out):  # type: ignore[no-untyped-def]
+    """Fill ``out`` with 2**(-sqrt(rate) |q - x_i|)."""
+    scale = np.sqrt(rate)
+    for i in range(x.shape[0]):
+        out[i] = exp2_nonpositive(-scale * abs(q - x[i]))
+
+
 @compiled(NOTHING(OUT_VECTOR, REAL))
 def laplace_of_squares(out, rate):  # type: ignore[no-untyped-def]
     """Turn squares v into 2**(-sqrt(rate v)), in place."""
@@ -202,6 +210,9 @@ def exponential_values(X, first, last, q, rate, family, start, stop, out):  # ty
     X : (D, n); q : (D,); rate : from :func:`base_two`; family : GAUSSIAN or LAPLACE
     """
     n = last - first
+    if family == LAPLACE and n == 1:
+        laplace_1(X[first, start:stop], q[first], rate, out)
+        return
     fused = 0
     if family == GAUSSIAN:
         fused = 4 if n >= 4 else min(n, 2)
