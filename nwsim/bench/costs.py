@@ -22,6 +22,7 @@ from nwsim._typing import FloatArray
 from nwsim.bench.interleaved import interleaved
 from nwsim.smoothing import NadarayaWatson, costs
 from nwsim.smoothing.engines import lay_out
+from nwsim.smoothing.expansion import make_plan
 from nwsim.smoothing.fourier import modes, nufft_sums, precision
 from nwsim.smoothing.sums import WeightedSample
 
@@ -43,7 +44,7 @@ def _sums(
     return lambda: sample.sums(queries, values)
 
 
-def _moments(n: int, cells: int, terms: int, columns: int, *, sparse: bool = False) -> Call:
+def _moments(n: int, cells: int, terms: int, columns: int) -> Call:
     from nwsim.numerics.expansion import cell_moments
 
     rng = np.random.default_rng([_SEED, n, cells])
@@ -51,14 +52,8 @@ def _moments(n: int, cells: int, terms: int, columns: int, *, sparse: bool = Fal
     out = np.zeros((cells, columns, terms))
     width = 1.0 / cells
 
-    def call() -> None:
-        places = np.empty(0, np.int64)
-        if sparse:
-            number = np.rint((x - 0.0) * cells - 0.5)
-            places = np.unique(number, return_inverse=True)[1].astype(np.int64)
-        cell_moments(x, places, data, 0.0, width, 2.0 * width, out)
-
-    return call
+    nowhere = np.empty(0, np.int64)
+    return lambda: cell_moments(x, nowhere, data, 0.0, width, 2.0 * width, out)
 
 
 def _series(m: int, cells: int, terms: int, columns: int) -> Call:
@@ -101,8 +96,7 @@ def calls() -> dict[str, Call]:
         "recursive, few queries": _sums("laplace", "recursive", _LARGE, 2**8, 0.1),
         "moments, 8": _moments(_LARGE, 512, 8, 2),
         "moments, 16": _moments(_LARGE, 512, 16, 2),
-        "moments, sparse": _moments(2**16, 2**15, 8, 2, sparse=True),
-        "moments, not sparse": _moments(2**16, 2**15, 8, 2),
+        "sparse": _sums("gaussian", "expansion", 2**16, 1, 2e-5),
         "series, 8": _series(2**12, 128, 8, 2),
         "series, 16": _series(2**12, 128, 16, 2),
         "expansion, tiny": _sums("gaussian", "expansion", 64, 4, 0.1),
@@ -131,10 +125,13 @@ def solve(t: dict[str, float]) -> dict[str, float]:
     c["recursive_point"] = (t["recursive, few queries"] / _LARGE - c["pair_laplace"]) / 2
     c["expansion_moment"] = (t["moments, 16"] - t["moments, 8"]) / (_LARGE * 16)
     c["expansion_point"] = t["moments, 8"] / _LARGE - 16 * c["expansion_moment"]
-    c["expansion_sparse"] = (t["moments, sparse"] - t["moments, not sparse"]) / 2**16
     c["expansion_term"] = (t["series, 16"] - t["series, 8"]) / (2**12 * 128 * 16)
     c["expansion_cell"] = t["series, 8"] / (2**12 * 128) - 16 * c["expansion_term"]
     c["expansion_start"] = t["expansion, tiny"]
+    terms = make_plan(2**16, 1, 2, 1.0, 2e-5, 1e-12).terms
+    c["expansion_sparse"] = (
+        t["sparse"] / 2**16 - c["expansion_point"] - 2 * terms * c["expansion_moment"]
+    )
     c["nufft_start"] = t["nufft, tiny"] / 2
     few, many = _digits(0.1, 1e-2)[0], _digits(0.1, 1e-9)[0]
     both = 2 * 2**16  # points and queries

@@ -30,10 +30,9 @@ from nwsim.numerics._compile import (
 from nwsim.numerics.exponential import LOG2_E, ROUND, ROUND_BITS, exp2_nonpositive
 from nwsim.numerics.tiles import TILE, inner
 
-# Points between two additions to the cells' totals, at least and for each cell, so that
-# rounding does not grow with n.
-FLUSH = 4096
-FLUSH_PER_CELL = 64
+# Points of a cell that are added up before they join its total, so that rounding does not grow
+# with their number.
+RUN = 2048
 HALF_LOG2_E = 0.5 * LOG2_E
 
 
@@ -43,7 +42,11 @@ HALF_LOG2_E = 0.5 * LOG2_E
     fastmath=frozenset({"contract"}),
 )
 def place(x, low, width, h, cell, z, factor):  # type: ignore[no-untyped-def]
-    """Fill in each point's cell, z from the cell's centre, and exp(-z^2 / 2)."""
+    """Fill in each point's cell, z from the cell's centre, and exp(-z^2 / 2).
+
+    Widths are powers of two and numbers below 2**51, so that products with them are exact; and
+    |z| is at most 1/4 but for rounding, for which the series is made.
+    """
     per_width = 1.0 / width
     per_h = 1.0 / h
     for i in range(x.shape[0]):
@@ -116,6 +119,21 @@ def scatter_two(cell, z, factor, a, b, c, moments):  # type: ignore[no-untyped-d
             t3 *= u4
 
 
+@compiled(NOTHING(INDICES, OUT_INDICES, OUT_STACK, OUT_STACK))
+def settle(cell, held, runs, moments):  # type: ignore[no-untyped-def]
+    """Count a tile's points by cell; the runs of cells that hold ``RUN`` join their totals."""
+    for i in range(cell.shape[0]):
+        held[cell[i]] += 1
+    for i in range(cell.shape[0]):
+        at = cell[i]
+        if held[at] >= RUN:
+            held[at] = 0
+            for c in range(moments.shape[1]):
+                for k in range(moments.shape[2]):
+                    moments[at, c, k] += runs[at, c, k]
+                    runs[at, c, k] = 0.0
+
+
 @compiled(NOTHING(VECTOR, INDICES, MATRIX, REAL, REAL, REAL, OUT_STACK))
 def cell_moments(x, places, columns, low, width, h, moments):  # type: ignore[no-untyped-def]
     """Add up the moments of every cell.
@@ -124,18 +142,17 @@ def cell_moments(x, places, columns, low, width, h, moments):  # type: ignore[no
     ----------
     x : (n,); columns : (C, n)
     places : (n,) row of ``moments`` for each point, or (0,): then it is the cell's number
-    low, width : cell k is [low + k width, low + (k + 1) width)
+    low, width : cell k is [low + k width, low + (k + 1) width); width a power of two, at most
+        h / 2, and numbers of cells below 2**51, see :func:`place`
     moments : (cells, C, K) receives sum column exp(-z^2 / 2) z^k; K a multiple of 4
     """
     n = x.shape[0]
     cell = np.empty(TILE, dtype=np.int64)
     z = np.empty(TILE)
     factor = np.empty(TILE)
-    # Few cells hold many points each: their sums go through a buffer that starts at zero.
-    flush = max(FLUSH, FLUSH_PER_CELL * moments.shape[0])
-    buffered = n > 2 * flush
-    target = np.zeros_like(moments) if buffered else moments
-    due = flush
+    crowded = n > RUN
+    target = np.zeros_like(moments) if crowded else moments
+    held = np.zeros(moments.shape[0] if crowded else 0, dtype=np.int64)
     for start in range(0, n, TILE):
         stop = min(start + TILE, n)
         size = stop - start
@@ -149,10 +166,10 @@ def cell_moments(x, places, columns, low, width, h, moments):  # type: ignore[no
         if columns.shape[0] % 2 == 1:
             c = columns.shape[0] - 1
             scatter(where, u, e, columns[c, start:stop], c, target)
-        if buffered and (stop >= due or stop == n):
-            moments += target
-            target[:] = 0.0
-            due += flush
+        if crowded:
+            settle(where, held, target, moments)
+    if crowded:
+        moments += target
 
 
 @compiled(NOTHING(VECTOR, VECTOR, OUT_VECTOR))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -109,3 +111,18 @@ def test_series_of_one_point_is_its_gaussian():
     whole = np.zeros(q.size, np.int64), np.ones(q.size, np.int64)
     expansion.expanded_sums(q, x + 0.5 * width, h, series, *whole, out)
     np.testing.assert_allclose(out[:, 0], np.exp(-0.5 * (q - 0.3) ** 2), rtol=1e-13)
+
+
+def test_many_equal_points_in_one_of_many_cells_do_not_round_away():
+    # Half a million terms 0.1 in one cell; one running sum of them is off by about 1e-12.
+    n, n_cells = 10**6, 4096
+    x = np.random.default_rng(0).random(n)
+    x[: n // 2] = 0.0
+    column = np.full((1, n), 0.1)
+    every = np.empty(0, np.int64)
+    found = _moments(expansion.cell_moments, x, every, column, 2.0**-12, 2.0**-11, n_cells, 4)
+    z = (x[x < 2.0**-12] - 2.0**-13) / 2.0**-11
+    exact = math.fsum(0.1 * np.exp(-0.5 * z * z))
+    assert abs(found[0, 0, 0] / exact - 1.0) < 2e-13
+    running = np.cumsum(0.1 * np.exp(-0.5 * z * z))[-1]  # the negative control
+    assert abs(running / exact - 1.0) > 2e-13
