@@ -128,10 +128,10 @@ def solve(t: dict[str, float]) -> dict[str, float]:
     c["expansion_term"] = (t["series, 16"] - t["series, 8"]) / (2**12 * 128 * 16)
     c["expansion_cell"] = t["series, 8"] / (2**12 * 128) - 16 * c["expansion_term"]
     c["expansion_start"] = t["expansion, tiny"]
-    terms = make_plan(2**16, 1, 2, 1.0, 2e-5, 1e-12).terms
-    c["expansion_sparse"] = (
-        t["sparse"] / 2**16 - c["expansion_point"] - 2 * terms * c["expansion_moment"]
-    )
+    plan = make_plan(2**16, 1, 2, 1.0, 2e-5, 1e-12)
+    assert plan is not None
+    of_moments = c["expansion_point"] + 2 * plan.terms * c["expansion_moment"]
+    c["expansion_sparse"] = t["sparse"] / 2**16 - of_moments
     c["nufft_start"] = t["nufft, tiny"] / 2
     few, many = _digits(0.1, 1e-2)[0], _digits(0.1, 1e-9)[0]
     both = 2 * 2**16  # points and queries
