@@ -143,7 +143,7 @@ def solve(t: dict[str, float]) -> dict[str, float]:
         2.0 * total * 2.0 * np.log2(total + 2.0)
     )
     # A difference of two times may come out below nothing where a unit costs next to nothing.
-    return {name: max(value, 1e-12) for name, value in c.items()}
+    return {name: max(float(value), 1e-12) for name, value in c.items()}
 
 
 def measure(quick: bool) -> dict[str, float]:

@@ -128,7 +128,6 @@ class KernelSmoother(RegressorMixin, BaseEstimator):
             self.bandwidth_ = float(given) if given.ndim == 0 else given
         self._sample = sample
         self._columns = sample.columns(targets.reshape(n, -1).T)
-        self.engine_ = sample.engine_for(n, len(self._columns), self._degree)
         return self
 
     def _validated(self, X: ArrayLike, y: ArrayLike) -> tuple[FloatArray, FloatArray]:
@@ -143,6 +142,12 @@ class KernelSmoother(RegressorMixin, BaseEstimator):
             ensure_min_samples=2 if isinstance(self.bandwidth, str) else 1,
         )
         return inputs, check_size("y", np.asarray(targets, dtype=np.float64))
+
+    @property
+    def engine_(self) -> str:
+        """Name of the engine that serves as many queries as there are samples."""
+        check_is_fitted(self, "bandwidth_")
+        return self._sample.engine_for(self._y_shape[0], len(self._columns), self._degree)
 
     @property
     def bandwidth_uses_y(self) -> bool:
@@ -175,10 +180,8 @@ class KernelSmoother(RegressorMixin, BaseEstimator):
         sample = replace(
             self._sample, bandwidth=np.array(np.broadcast_to(given, self.n_features_in_))
         )
-        n_columns = len(self._columns)
         other.__dict__.update(
             n_features_in_=self.n_features_in_,
-            engine_=sample.engine_for(sample.prior.size, n_columns, self._degree),
             bandwidth_selection_=None,
             bandwidth_=float(given) if given.ndim == 0 else given,
             _y_shape=self._y_shape,

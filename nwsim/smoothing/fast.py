@@ -176,8 +176,10 @@ def _pivots(columns: FloatArray) -> FloatArray:
     if not some.size:
         return np.zeros(columns.shape[0] - 1)
     values = some[1:] / some[0]
-    middle = np.median(values, axis=1)
-    return np.where(np.abs(middle) > np.ptp(values, axis=1), middle, 0.0)
+    low, high = values.min(axis=1), values.max(axis=1)
+    # Halves, as the sum of two huge numbers could itself overflow.
+    middle = 0.5 * low + 0.5 * high
+    return np.where(np.abs(middle) > high - low, middle, 0.0)
 
 
 def _centred(engine: Fast) -> Fast:
