@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from nwsim import __version__
+from nwsim.cli.options import profile_option, studies_option, target_of, target_options
 
 if TYPE_CHECKING:
     from nwsim.study import Results, Study
 
-_studies = click.option(
-    "--studies", default="studies", show_default=True, metavar="DIR", help="Folder of study files."
-)
+_studies = studies_option
+_profile = profile_option
 _out = click.option(
     "--out",
     default=None,
@@ -27,10 +26,6 @@ _out = click.option(
 _n_sim = click.option(
     "--n-sim", default=None, type=int, metavar="N", help="Replicates a condition, for this run."
 )
-
-
-def _profile(default: str) -> Callable[[Any], Any]:
-    return click.option("--profile", default=default, show_default=True, help="How much is run.")
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -64,10 +59,30 @@ def list_studies(studies: str) -> None:
 @_profile("quick")
 @click.option("--workers", default=1, show_default=True, help="Processes; the bytes stay the same.")
 @click.option(
+    "--executor", default="local", show_default=True, metavar="KIND", help="local or dask."
+)
+@click.option(
+    "--scheduler",
+    default=None,
+    metavar="ADDRESS",
+    help="Dask cluster to use, such as tcp://node7:8786; without it one is started here.",
+)
+@click.option(
+    "--block-timeout",
+    default=None,
+    type=float,
+    metavar="S",
+    help="End a worker that holds a block longer; its replicates are missing then.",
+)
+@click.option(
     "--n-sim",
     default=None,
     type=int,
     help="Replicates a condition; results go to build/PROFILE-N/STUDY.",
+)
+@target_options(required=False)
+@click.option(
+    "--log-file", default=None, metavar="FILE", help="Append a line for every event to FILE."
 )
 @click.option("--replace", is_flag=True, help="Start over, whatever the checkpoint holds.")
 @click.option("--no-figures", is_flag=True, help="Write the tables only.")
@@ -77,7 +92,15 @@ def run(
     study: str,
     profile: str,
     workers: int,
+    executor: str,
+    scheduler: str | None,
+    block_timeout: float | None,
     n_sim: int | None,
+    target_mcse: float | None,
+    measure: tuple[str, ...],
+    relative: bool,
+    pilot: int | None,
+    log_file: str | None,
     replace: bool,
     no_figures: bool,
     out: str | None,
@@ -85,19 +108,33 @@ def run(
 ) -> int:
     """Run STUDY, or what is missing of it; write its tables and figures."""
     from nwsim.study import UnsoundRunError, load_study, run_study
+    from nwsim.study.events import log_file as log_events
+    from nwsim.study.executors import make_executor
 
+    local = executor == "local" and scheduler is None
+    target = target_of(target_mcse, measure, relative, pilot)
     start = Path.cwd()
     loaded = load_study(study, studies)
     trouble: UnsoundRunError | None = None
     try:
-        results = run_study(
-            loaded, profile, workers, out, n_sim=n_sim, replace=replace, studies_dir=studies
-        )
+        with log_events(log_file):
+            results = run_study(
+                loaded,
+                profile,
+                workers,
+                out,
+                n_sim=n_sim,
+                target=target,
+                replace=replace,
+                studies_dir=studies,
+                executor=None if local else make_executor(executor, workers, scheduler),
+                block_timeout=block_timeout,
+            )
     except UnsoundRunError as error:
         trouble, results = error, error.results
     if not no_figures:
         _draw(loaded, results)
-    if profile == "standard" and n_sim is None:
+    if profile == "standard" and n_sim is None and target is None:
         _write_ledger(results.folder.parent)
     _show_verdicts(results)
     folder = results.folder

@@ -17,14 +17,14 @@ from nwsim._validation import check_integer
 from nwsim.exceptions import ParameterError, PrecisionWarning, StoreError, StudyError
 from nwsim.seeding import digest
 from nwsim.study.cells import Cell, plan_cells
+from nwsim.study.deadlines import check_block_timeout
 from nwsim.study.derived import check_derived
+from nwsim.study.executors import ExecutorFactory, local_executor
 from nwsim.study.provenance import identity_of, manifest_of, manifest_text, run_record
 from nwsim.study.replicate import Outcome, ReplicateTask
 from nwsim.study.results import MANIFEST, Results, read_results, results_folder, table_digests
 from nwsim.study.runner import (
     Block,
-    ExecutorFactory,
-    local_executor,
     make_blocks,
     progress_bar,
     run_blocks,
@@ -68,6 +68,7 @@ def run_study(
     studies_dir: str | Path = "studies",
     executor: ExecutorFactory | None = None,
     block_size: int | None = None,
+    block_timeout: float | None = None,
 ) -> Results:
     """Run a study, or what is missing of it, and write its tables.
 
@@ -93,6 +94,9 @@ def run_study(
         Factory of ``concurrent.futures`` executors in place of the local ones.
     block_size : int, optional
         Replicates a block; it decides what an interruption loses and nothing else.
+    block_timeout : float, optional
+        Seconds for which a worker process of this machine may hold a block; then it is
+        ended, and the block's replicates are missing. One worker, too, is a process then.
 
     Returns
     -------
@@ -101,7 +105,7 @@ def run_study(
     Raises
     ------
     ParameterError
-        On an unknown profile or a number out of range.
+        On an unknown profile, a number out of range, or a time-out for another executor.
     StudyError
         If the study cannot be found or is inconsistent, or if no worker survives.
     StoreError
@@ -109,7 +113,8 @@ def run_study(
         belongs to something else.
     MissingReplicatesError
         After writing the tables of what stands, if replicates stay missing because their
-        workers died; the finished ones are kept, and a rerun tries the others again.
+        workers died or took too long; the finished ones are kept, and a rerun tries the
+        others again.
     FailureShareError
         After writing, if more replicates failed than the study allows.
 
@@ -120,6 +125,11 @@ def run_study(
     """
     started, clock = datetime.datetime.now(datetime.UTC).isoformat(), time.perf_counter()
     check_integer("workers", workers, minimum=1)
+    if block_timeout is not None:
+        check_block_timeout(block_timeout)
+        if executor is not None:
+            raise ParameterError("block_timeout needs executor 'local'; another was given")
+    factory = executor or local_executor(workers, in_place=block_timeout is None)
     study = load_study(name_or_study, studies_dir)
     cells = plan_cells(study, profile, n_sim)
     check_derived(study)
@@ -134,7 +144,7 @@ def run_study(
         with single_threaded(), Store(folder / CHECKPOINT, identity) as store:
             store.register(cells)
             computed, lost = _compute(
-                study, cells, store, executor or local_executor(workers), workers, block_size
+                study, cells, store, factory, workers, block_size, block_timeout
             )
             summary = summarise(study, cells, store)
             share, condition_id, method = summary.worst_failure
@@ -166,11 +176,12 @@ def run_study(
             stacklevel=2,
         )
     if lost:
+        block, reason = next(iter(lost.items()))
         raise MissingReplicatesError(
-            f"{sum(summary.missing.values())} replicates are missing: their worker died three "
-            f"times, first in condition {lost[0].cell.condition_id}, replicates "
-            f"{lost[0].reps[0]} to {lost[0].reps[-1]}; the tables are of those that are "
-            "finished, and a rerun tries the others again",
+            f"{sum(summary.missing.values())} replicates are missing: {reason}, first in "
+            f"condition {block.cell.condition_id}, replicates {block.reps[0]} to "
+            f"{block.reps[-1]}; the tables are of those that are finished, and a rerun tries "
+            "the others again",
             results,
         )
     if example is not None:
@@ -191,7 +202,8 @@ def _compute(
     factory: ExecutorFactory,
     workers: int,
     block_size: int | None,
-) -> tuple[int, list[Block]]:
+    block_timeout: float | None,
+) -> tuple[int, dict[Block, str]]:
     """Run the missing replicates; return how many were computed, and what was given up."""
     finished = store.finished(cells)
     blocks = make_blocks(cells, finished, workers, block_size)
@@ -203,7 +215,7 @@ def _compute(
             store.add(block.cell, outcomes)
             advance(len(outcomes))
 
-        lost = run_blocks(blocks, ReplicateTask.of(study).pack(), factory, keep)
+        lost = run_blocks(blocks, ReplicateTask.of(study).pack(), factory, keep, block_timeout)
     return missing - sum(len(block.reps) for block in lost), lost
 
 

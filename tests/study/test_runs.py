@@ -28,9 +28,10 @@ from nwsim.study import (
     load_study,
     run_study,
 )
+from nwsim.study.executors import InlineExecutor, WorkerPool, workers_of
 from nwsim.study.pipeline import replay
 from nwsim.study.results import differences
-from nwsim.study.runner import InlineExecutor, WorkerPool, progress_bar, workers_of
+from nwsim.study.runner import progress_bar
 from nwsim.study.store import CHECKPOINT, LOCK
 from tests.study.toys import (
     CountingExecutor,
