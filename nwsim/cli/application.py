@@ -17,6 +17,7 @@ from typing import Any
 
 import click
 
+from nwsim.cli import precision_commands as _more_commands  # noqa: F401  (registers them)
 from nwsim.cli.commands import cli
 from nwsim.exceptions import NwsimError, PrecisionWarning
 

@@ -159,17 +159,19 @@ def results_folder(
     profile: str = "standard",
     out: str | Path | None = None,
     n_sim: int | None = None,
+    target: str | None = None,
 ) -> Path:
     """Return where a study's results go.
 
     ``out/<name>`` if ``out`` is given; else ``results/<name>`` for the profile
     "standard" and ``build/<profile>/<name>`` for any other. A profile with another number
-    of replicates is none of these: it goes to ``build/<profile>-<n_sim>/<name>``.
+    of replicates is none of these: it goes to ``build/<profile>-<n_sim>/<name>``, and one with
+    a precision target, such as "target-0.01", to ``build/<profile>-<target>/<name>``.
     """
     if out is not None:
         return Path(out) / name
-    if n_sim is not None:
-        return Path("build") / f"{profile}-{n_sim}" / name
+    if n_sim is not None or target is not None:
+        return Path("build") / f"{profile}-{n_sim if target is None else target}" / name
     return Path("results") / name if profile == "standard" else Path("build") / profile / name
 
 
