@@ -12,9 +12,11 @@ import importlib.util
 import logging
 import multiprocessing
 import multiprocessing.connection
+import multiprocessing.resource_tracker
 import os
 import signal
 import threading
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import BrokenExecutor, Executor, Future, ProcessPoolExecutor
 from pathlib import Path
@@ -198,24 +200,28 @@ class DaskExecutor(Executor):
 
         self._here = here
         self._cluster = None
-        with contextlib.ExitStack() as stack:
-            # Threads and processes inherit that they never see Ctrl-C; see WorkerPool.
-            stack.enter_context(_without_interrupts())
+        # Started later, it would lift the block of Ctrl-C below.
+        multiprocessing.resource_tracker.ensure_running()
+        # Threads and processes inherit that they never see Ctrl-C; see WorkerPool. A slow
+        # disk or a busy port is no news, and as an error it would break the start.
+        with _without_interrupts(), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
             if scheduler is None:
                 self._cluster = LocalCluster(
                     n_workers=workers,
                     threads_per_worker=1,
-                    dashboard_address=None,
+                    dashboard_address="127.0.0.1:0",
                     silence_logs=logging.CRITICAL,
                 )
-                stack.callback(self._cluster.close)
             try:
                 self._client = Client(self._cluster or scheduler, timeout=_PATIENCE)
             except (OSError, ValueError) as error:
+                if self._cluster is not None:
+                    self._cluster.close()
                 raise StudyError(
-                    f"cannot reach a Dask scheduler at {scheduler!r}: {error_text(error)}"
+                    f"cannot reach a Dask scheduler at {scheduler or 'this machine'!r}: "
+                    f"{error_text(error)}"
                 ) from None
-            stack.pop_all()
         self._calls = self._client.get_executor(pure=False)
 
     @property
