@@ -111,6 +111,9 @@ class Store:
             if table not in present:
                 raise StoreError(f"{self.path} lacks its table {table!r}; use --replace")
         run("PRAGMA journal_mode=WAL")
+        # Whole and complete whichever process is killed. To wait for the disk at every block
+        # costs more than a short block does; a power cut loses what the system still held.
+        run("PRAGMA synchronous=NORMAL")
         stored = dict(run("SELECT field, value FROM identity").fetchall())
         for field in (*identity, *(name for name in stored if name not in identity)):
             if stored.get(field) != identity.get(field):
