@@ -30,7 +30,6 @@ def target_options(required: bool) -> Decorator:
         click.option(
             "--target-mcse",
             required=required,
-            default=None,
             type=float,
             metavar="M",
             help="Monte Carlo standard error to reach; a pilot decides the replicates.",
