@@ -196,15 +196,18 @@ class DaskExecutor(Executor):
     """
 
     def __init__(self, workers: int, scheduler: str | None, here: Mapping[str, str] | None) -> None:
+        import dask
         from distributed import Client, LocalCluster
 
+        # Deaths are counted by the runner, which tries what was hit again one at a time.
+        reported = {"distributed.scheduler.allowed-failures": 0}
         self._here = here
         self._cluster = None
         # Started later, it would lift the block of Ctrl-C below.
         multiprocessing.resource_tracker.ensure_running()
         # Threads and processes inherit that they never see Ctrl-C; see WorkerPool. A slow
         # disk or a busy port is no news, and as an error it would break the start.
-        with _without_interrupts(), warnings.catch_warnings():
+        with _without_interrupts(), warnings.catch_warnings(), dask.config.set(reported):
             warnings.simplefilter("ignore")
             if scheduler is None:
                 self._cluster = LocalCluster(

@@ -208,7 +208,8 @@ class _Loop:
                 self.keep(block, future.result())
                 self.any_finished = True
             elif lost_by_executor(error):
-                self.given_up[block] = "the workers that had them died"
+                # It may only have waited on a worker that another block killed.
+                self._count_death(block)
             else:
                 problem = error
         if problem is not None:
@@ -234,13 +235,16 @@ class _Loop:
                 # It is known what broke the executor.
                 self.queue.appendleft(block)
             else:
-                self.deaths[block] += 1
-                if self.deaths[block] >= MAX_DEATHS:
-                    self.given_up[block] = "their worker died three times"
-                else:
-                    self.suspects.append(block)
+                self._count_death(block)
         self.flying.clear()
         self.abandon()
+
+    def _count_death(self, block: Block) -> None:
+        self.deaths[block] += 1
+        if self.deaths[block] >= MAX_DEATHS:
+            self.given_up[block] = "their worker died three times"
+        else:
+            self.suspects.append(block)
 
     def _is_late(self, block: Block) -> bool:
         return self.deadline is not None and self.deadline.passed(self.numbers[block])
