@@ -210,7 +210,7 @@ def test_a_block_that_kills_dask_workers_is_given_up(
     )
     path = write_study(tmp_path / "s", BEFORE_PLAIN=kill)
     with pytest.raises(
-        MissingReplicatesError, match="^5 replicates are missing: their worker died"
+        MissingReplicatesError, match=r"^5 replicates are missing: their worker died"
     ):
         run_study(path, out=tmp_path, executor=dask_executor(2), block_size=5)
 
