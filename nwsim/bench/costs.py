@@ -7,8 +7,6 @@ This part times the units of work behind them on this machine and writes both in
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import sys
 from collections.abc import Callable
@@ -20,6 +18,7 @@ import numpy as np
 from nwsim._files import write_atomic
 from nwsim._typing import FloatArray
 from nwsim.bench.interleaved import interleaved
+from nwsim.bench.running import write_rows
 from nwsim.smoothing import NadarayaWatson, costs
 from nwsim.smoothing.engines import lay_out
 from nwsim.smoothing.expansion import make_plan
@@ -161,12 +160,11 @@ def measure(quick: bool) -> dict[str, float]:
 def run(out: Path, quick: bool) -> None:
     """Measure the constants and write ``costs.csv`` into ``out``."""
     shipped, measured = costs.constants(), measure(quick)
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(COLUMNS)
-    for name, value in shipped.items():
-        writer.writerow([name, repr(value), repr(measured[name]), repr(measured[name] / value)])
-    write_atomic(out / "costs.csv", text.getvalue())
+    rows = [
+        dict(zip(COLUMNS, (name, value, measured[name], measured[name] / value), strict=True))
+        for name, value in shipped.items()
+    ]
+    write_rows(out / "costs.csv", rows, COLUMNS)
 
 
 def ship(path: Path) -> None:
