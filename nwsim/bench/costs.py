@@ -7,8 +7,6 @@ This part times the units of work behind them on this machine and writes both in
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import sys
 from collections.abc import Callable
@@ -20,6 +18,7 @@ import numpy as np
 from nwsim._files import write_atomic
 from nwsim._typing import FloatArray
 from nwsim.bench.interleaved import interleaved
+from nwsim.bench.running import write_rows
 from nwsim.smoothing import NadarayaWatson, costs
 from nwsim.smoothing.engines import lay_out
 from nwsim.smoothing.expansion import make_plan
@@ -67,17 +66,18 @@ def _series(m: int, cells: int, terms: int, columns: int) -> Call:
     return lambda: expanded_sums(q, centres, 0.1, series, first, last, out)
 
 
-def _transform(n: int, h: float, tol: float) -> Call:
+def _transform(n: int, h: float, tol: float, d: int = 1) -> Call:
     rng = np.random.default_rng([_SEED, n])
-    layout = lay_out(rng.random((n, 1)), "plain")
-    columns, queries, bandwidth = rng.random((2, n)), rng.random((n, 1)), np.array([h])
+    layout = lay_out(rng.random((n, d)), "plain")
+    columns, queries, bandwidth = rng.random((2, n)), rng.random((n, d)), np.full(d, h)
     return lambda: nufft_sums(layout, queries, bandwidth, columns, tol)
 
 
-def _digits(h: float, tol: float) -> tuple[float, float]:
+def _digits(h: float, tol: float, d: int = 1) -> tuple[float, float]:
     """Return the digits asked of a transform, and its coefficients."""
-    eps = precision(np.ones(1), np.array([h]), tol)
-    return 1.0 - np.log10(eps), float(modes(np.ones(1), np.array([h]), eps)[1][0])
+    eps = precision(np.ones(d), np.full(d, h), tol)
+    count = modes(np.ones(d), np.full(d, h), eps)[1]
+    return 1.0 - np.log10(eps), float(np.prod(count))
 
 
 def calls() -> dict[str, Call]:
@@ -102,7 +102,8 @@ def calls() -> dict[str, Call]:
         "expansion, tiny": _sums("gaussian", "expansion", 64, 4, 0.1),
         "nufft, tiny": _transform(16, 0.5, 1e-2),
         "nufft, few digits": _transform(2**16, 0.1, 1e-2),
-        "nufft, many digits": _transform(2**16, 0.1, 1e-9),
+        "nufft, d = 2, few digits": _transform(2**16, 0.1, 1e-2, 2),
+        "nufft, d = 2, many digits": _transform(2**16, 0.1, 1e-9, 2),
         "nufft, many coefficients": _transform(2**10, 2e-5, 1e-2),
     }
 
@@ -133,10 +134,13 @@ def solve(t: dict[str, float]) -> dict[str, float]:
     of_moments = c["expansion_point"] + 2 * plan.terms * c["expansion_moment"]
     c["expansion_sparse"] = t["sparse"] / 2**16 - of_moments
     c["nufft_start"] = t["nufft, tiny"] / 2
-    few, many = _digits(0.1, 1e-2)[0], _digits(0.1, 1e-9)[0]
+    # By points and grid cells around each, in two dimensions, which lie between one and three.
     both = 2 * 2**16  # points and queries
-    c["nufft_spread"] = (t["nufft, many digits"] - t["nufft, few digits"]) / (both * (many - few))
-    c["nufft_point"] = t["nufft, few digits"] / both - few * c["nufft_spread"]
+    few, many = _digits(0.1, 1e-2, 2)[0], _digits(0.1, 1e-9, 2)[0]
+    longer = t["nufft, d = 2, many digits"] - t["nufft, d = 2, few digits"]
+    c["nufft_spread"] = longer / (both * (many**2 - few**2))
+    on_line = _digits(0.1, 1e-2)[0] * c["nufft_spread"]
+    c["nufft_point"] = t["nufft, few digits"] / both - on_line
     digits, total = _digits(2e-5, 1e-2)
     points_part = 2 * 2**10 * (c["nufft_point"] + digits * c["nufft_spread"])
     c["nufft_grid"] = (t["nufft, many coefficients"] - points_part) / (
@@ -156,12 +160,11 @@ def measure(quick: bool) -> dict[str, float]:
 def run(out: Path, quick: bool) -> None:
     """Measure the constants and write ``costs.csv`` into ``out``."""
     shipped, measured = costs.constants(), measure(quick)
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(COLUMNS)
-    for name, value in shipped.items():
-        writer.writerow([name, repr(value), repr(measured[name]), repr(measured[name] / value)])
-    write_atomic(out / "costs.csv", text.getvalue())
+    rows = [
+        dict(zip(COLUMNS, (name, value, measured[name], measured[name] / value), strict=True))
+        for name, value in shipped.items()
+    ]
+    write_rows(out / "costs.csv", rows, COLUMNS)
 
 
 def ship(path: Path) -> None:

@@ -22,6 +22,12 @@ import numpy as np
 from nwsim.bench.cases import Case
 from nwsim.bench.workloads import Workload, part_of
 
+WARMED = 0.3
+"""Calls shorter than this many seconds are timed right after another one.
+
+Others may have computed for a minute since the last call, and memory is cold by then.
+"""
+
 
 def main(arguments: list[str]) -> int:
     """Serve one case until the input ends."""
@@ -98,14 +104,22 @@ def serve(workload: Workload, case: Case, reference: Path, answer: Any) -> None:
         memory=memory / 2**20,
         error=error(),
     )
+    wall = ended - called
     for line in sys.stdin:
         if line.strip() != "run":
             break
         del result
+        errors = []
+        if wall < WARMED:
+            result = run()
+            errors.append(error())
         start = time.perf_counter()
         result = run()
         wall = time.perf_counter() - start
-        answer(seconds=wall * scale, wall=wall, error=error())
+        errors.append(error())
+        # NaN stays NaN, which a plain maximum would not see to.
+        worst = None if expected is None else float(np.max(np.array(errors, dtype=float)))
+        answer(seconds=wall * scale, wall=wall, error=worst)
 
 
 def resident(*, reset: bool = False) -> float:

@@ -21,7 +21,7 @@ from nwsim.cli import precision_commands as _more_commands  # noqa: F401  (regis
 from nwsim.cli.commands import cli
 from nwsim.exceptions import NwsimError, PrecisionWarning
 
-_INTERRUPTED = "interrupted; finished replicates are kept, the same command goes on"
+_INTERRUPTED = "interrupted; what is finished is kept, the same command goes on"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -211,7 +211,7 @@ def test_interrupt_leaves_a_checkpoint_that_goes_on(place: Path) -> None:
     assert process.returncode == 130
     assert "Traceback" not in error
     assert error.strip().count("\n") == 0
-    assert "finished replicates are kept" in error
+    assert "what is finished is kept" in error
     assert not (place / "cut/toy/performance.csv").exists()
     assert main(["run", "toy", "--out", "cut"]) == 0
     assert main(["run", "toy", "--out", "whole"]) == 0
