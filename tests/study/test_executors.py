@@ -306,7 +306,7 @@ def test_ctrl_c_leaves_no_process_and_keeps_what_is_finished(tmp_path: Path) -> 
     assert process.returncode == 130
     assert error.decode().split("\n") == [
         "",  # the end of the line in which a terminal shows ^C
-        "nwsim: interrupted; finished replicates are kept, the same command goes on",
+        "nwsim: interrupted; what is finished is kept, the same command goes on",
         "",
     ]
     deadline = time.monotonic() + 20.0
