@@ -89,7 +89,7 @@ $(CORE): $(MADE) setup.cfg pyproject.toml constraints.txt
 	@touch $@
 
 $(DEV): $(CORE)
-	$(PIP) --no-build-isolation --config-settings editable_mode=compat -e '.[dev]'
+	$(PIP) --no-build-isolation --config-settings editable_mode=compat -e '.[cluster,dev]'
 	@touch $@
 
 # Each by itself, so that one that does not build here costs no more than its own cases.

@@ -151,25 +151,36 @@ def run(
 @click.argument("study", nargs=-1)
 @_profile("standard")
 @_n_sim
+@target_options(required=False)
 @_out
 @_studies
 def figures(
-    study: tuple[str, ...], profile: str, n_sim: int | None, out: str | None, studies: str
+    study: tuple[str, ...],
+    profile: str,
+    n_sim: int | None,
+    target_mcse: float | None,
+    measure: tuple[str, ...],
+    relative: bool,
+    pilot: int | None,
+    out: str | None,
+    studies: str,
 ) -> None:
     """Draw the figures of each STUDY (default: all with results) from its tables."""
     from nwsim.exceptions import StudyError
     from nwsim.study import known_studies, load_results, load_study, results_folder
 
+    target = target_of(target_mcse, measure, relative, pilot)
+    text = None if target is None else target.text
     names = study or tuple(
         name
         for name in known_studies(studies)
-        if (results_folder(name, profile, out, n_sim) / "manifest.json").is_file()
+        if (results_folder(name, profile, out, n_sim, text) / "manifest.json").is_file()
     )
     if not names:
         raise StudyError(f"no study in {studies} has results of profile {profile!r}")
     for name in names:
         loaded = load_study(name, studies)
-        folder = results_folder(loaded.name, profile, out, n_sim)
+        folder = results_folder(loaded.name, profile, out, n_sim, text)
         _draw(loaded, load_results(folder.name, folder.parent))
         if loaded.figures:
             click.echo(f"figures of {loaded.name} are in {folder / 'figures'}")
@@ -194,35 +205,32 @@ def ledger(out: str) -> None:
 @click.argument("study", nargs=-1)
 @_profile("standard")
 @_n_sim
+@target_options(required=False)
 @_out
 @_studies
 def status(
-    study: tuple[str, ...], profile: str, n_sim: int | None, out: str | None, studies: str
+    study: tuple[str, ...],
+    profile: str,
+    n_sim: int | None,
+    target_mcse: float | None,
+    measure: tuple[str, ...],
+    relative: bool,
+    pilot: int | None,
+    out: str | None,
+    studies: str,
 ) -> None:
-    """Say how much of each STUDY (default: all) is finished."""
+    """Say how much of each STUDY (default: all) is finished, and which runs now."""
     from nwsim.study import known_studies, load_study, results_folder
-    from nwsim.study.cells import plan_cells
-    from nwsim.study.store import CHECKPOINT, progress_of
+    from nwsim.study.standing import standing_of
 
+    target = target_of(target_mcse, measure, relative, pilot)
+    text = None if target is None else target.text
     for name in study or known_studies(studies):
         loaded = load_study(name, studies)
         if profile not in loaded.profiles and not study:
             continue
-        cells = plan_cells(loaded, profile, n_sim)
-        folder = results_folder(loaded.name, profile, out, n_sim)
-        total = sum(cell.n_sim for cell in cells)
-        tables = "tables written" if (folder / "manifest.json").is_file() else "no tables yet"
-        if not (folder / CHECKPOINT).is_file():
-            click.echo(f"{loaded.name}: {total} replicates planned, no checkpoint, {tables}")
-            continue
-        counts = progress_of(folder / CHECKPOINT)
-        finished = sum(
-            min(cell.n_sim, counts["finished"].get(cell.condition_id, 0)) for cell in cells
-        )
-        click.echo(
-            f"{loaded.name}: {finished} of {total} replicates finished, "
-            f"{counts['failures']} failures, {tables}"
-        )
+        folder = results_folder(loaded.name, profile, out, n_sim, text)
+        click.echo(f"{loaded.name}: {standing_of(loaded, profile, folder, n_sim, target).text}")
 
 
 @cli.command()
@@ -284,7 +292,7 @@ def new_study(name: str, studies: str) -> None:
 def bench(parts: tuple[str, ...], quick: bool, out: str | None) -> int:
     """Time nwsim, other packages and plain C on the same work, by turns.
 
-    PARTS are W1 to W7, roofline, costs, scaling and statistical; all by default.
+    PARTS are W1 to W7, roofline, costs, scaling, statistical and runner; all by default.
     """
     from nwsim.bench.running import run as run_parts
 

@@ -31,6 +31,8 @@ from nwsim.study.provenance import versions
 ExecutorFactory: TypeAlias = Callable[[], Executor]
 
 EXECUTORS = ("local", "dask")
+MAX_WORKERS = 1024
+"""More is a slip: each is a process with all packages loaded."""
 THREAD_VARIABLES = (
     "OMP_NUM_THREADS",
     "OPENBLAS_NUM_THREADS",
@@ -41,6 +43,11 @@ THREAD_VARIABLES = (
 )
 _PATIENCE = 10.0
 """Seconds that a scheduler may take to answer."""
+
+
+def check_worker_count(workers: int) -> int:
+    """Return a number of workers if it is one."""
+    return check_integer("workers", workers, minimum=1, maximum=MAX_WORKERS)
 
 
 class InlineExecutor(Executor):
@@ -133,7 +140,7 @@ def local_executor(workers: int, in_place: bool = True) -> ExecutorFactory:
     in_place : bool
         False starts a process for one worker, too.
     """
-    check_integer("workers", workers, minimum=1)
+    check_worker_count(workers)
     if workers == 1 and in_place:
         return InlineExecutor
     return lambda: WorkerPool(workers)
@@ -155,7 +162,7 @@ def dask_executor(workers: int = 1, scheduler: str | None = None) -> ExecutorFac
     ParameterError
         If the package ``distributed`` is not installed.
     """
-    check_integer("workers", workers, minimum=1)
+    check_worker_count(workers)
     if importlib.util.find_spec("distributed") is None:
         raise ParameterError(
             "executor 'dask' needs the package distributed: pip install 'nwsim[cluster]'"

@@ -21,7 +21,8 @@ from nwsim.study.cells import Cell, plan_cells
 from nwsim.study.deadlines import check_block_timeout
 from nwsim.study.derived import check_derived
 from nwsim.study.events import Progress, logged_run
-from nwsim.study.executors import ExecutorFactory, local_executor
+from nwsim.study.executors import ExecutorFactory, check_worker_count, local_executor
+from nwsim.study.locks import locked
 from nwsim.study.precision import (
     PILOT,
     PrecisionTarget,
@@ -40,7 +41,7 @@ from nwsim.study.runner import (
     single_threaded,
 )
 from nwsim.study.specification import Study, StudyLike, load_study
-from nwsim.study.store import CHECKPOINT, Store, locked, remove_checkpoint
+from nwsim.study.store import CHECKPOINT, Store, remove_checkpoint
 from nwsim.study.summarise import summarise
 
 
@@ -137,7 +138,7 @@ def run_study(
         If a condition has one replicate: estimates then have no MCSE.
     """
     started, clock = datetime.datetime.now(datetime.UTC).isoformat(), time.perf_counter()
-    check_integer("workers", workers, minimum=1)
+    check_worker_count(workers)
     if block_timeout is not None:
         check_block_timeout(block_timeout)
         if executor is not None:
@@ -145,8 +146,6 @@ def run_study(
     factory = executor or local_executor(workers, in_place=block_timeout is None)
     study = load_study(name_or_study, studies_dir)
     if target is not None:
-        if n_sim is not None:
-            raise ParameterError("target_mcse and n_sim must not both be given")
         target.chosen(study)
     cells = plan_cells(study, profile, n_sim if target is None else target.pilot)
     check_derived(study)
@@ -250,10 +249,11 @@ def compute(
             progress.block(block.cell, outcomes)
             advance(len(outcomes))
 
+        def lose(block: Block, reason: str) -> None:
+            progress.lost(block.cell, block.reps, reason)
+
         payload = ReplicateTask.of(study).pack()
-        lost = run_blocks(blocks, payload, how.factory, keep, how.block_timeout)
-    for block, reason in lost.items():
-        progress.lost(block.cell, block.reps, reason)
+        lost = run_blocks(blocks, payload, how.factory, keep, how.block_timeout, lose)
     return missing - sum(len(block.reps) for block in lost), lost
 
 

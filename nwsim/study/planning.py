@@ -15,6 +15,7 @@ from nwsim.exceptions import StoreError
 from nwsim.seeding import digest
 from nwsim.study.cells import Cell, plan_cells
 from nwsim.study.executors import InlineExecutor
+from nwsim.study.locks import locked
 from nwsim.study.parts import Profile
 from nwsim.study.pipeline import Resources, check_writable, compute
 from nwsim.study.precision import Need, PrecisionTarget, fresh_cells, needs_of
@@ -22,7 +23,7 @@ from nwsim.study.provenance import identity_of
 from nwsim.study.results import Row, table_text
 from nwsim.study.runner import single_threaded
 from nwsim.study.specification import Study, StudyLike, load_study
-from nwsim.study.store import CHECKPOINT, Store, locked, remove_checkpoint
+from nwsim.study.store import CHECKPOINT, Store, remove_checkpoint
 
 TIMES = "seconds.csv"
 """File of the pilot's times beside its checkpoint: one line a block."""

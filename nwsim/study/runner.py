@@ -82,6 +82,7 @@ def run_blocks(
     executor_factory: ExecutorFactory,
     keep: Callable[[Block, list[Outcome]], None],
     timeout: float | None = None,
+    lose: Callable[[Block, str], None] | None = None,
 ) -> dict[Block, str]:
     """Run every block and hand its outcomes to ``keep``, in order of completion.
 
@@ -105,6 +106,8 @@ def run_blocks(
     timeout : float, optional
         Seconds for which a worker may hold a block before it is ended. Its executor must
         have processes, on this machine.
+    lose : callable, optional
+        ``lose(block, reason)``, called as soon as a block is given up.
 
     Returns
     -------
@@ -121,7 +124,7 @@ def run_blocks(
         if timeout is not None:
             folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="nwsim-"))
             deadline = Deadline(timeout, Path(folder))
-        loop = _Loop(deque(blocks), payload, executor_factory, keep, deadline)
+        loop = _Loop(deque(blocks), payload, executor_factory, keep, deadline, lose)
         try:
             loop.run()
         except BaseException:
@@ -138,9 +141,10 @@ class _Loop:
         factory: ExecutorFactory,
         keep: Callable[[Block, list[Outcome]], None],
         deadline: Deadline | None,
+        lose: Callable[[Block, str], None] | None,
     ) -> None:
         self.queue, self.payload, self.factory, self.keep = queue, payload, factory, keep
-        self.deadline = deadline
+        self.deadline, self.lose = deadline, lose
         self.numbers = {block: number for number, block in enumerate(queue)}
         self.suspects: deque[Block] = deque()
         self.flying: dict[Future[Any], Block] = {}
@@ -228,8 +232,8 @@ class _Loop:
         for block in self.flying.values():
             if block in late:
                 assert self.deadline is not None
-                self.given_up[block] = (
-                    f"they took longer than block_timeout = {self.deadline.seconds:g} s"
+                self._give_up(
+                    block, f"they took longer than block_timeout = {self.deadline.seconds:g} s"
                 )
             elif late:
                 # It is known what broke the executor.
@@ -242,9 +246,14 @@ class _Loop:
     def _count_death(self, block: Block) -> None:
         self.deaths[block] += 1
         if self.deaths[block] >= MAX_DEATHS:
-            self.given_up[block] = "their worker died three times"
+            self._give_up(block, "their worker died three times")
         else:
             self.suspects.append(block)
+
+    def _give_up(self, block: Block, reason: str) -> None:
+        self.given_up[block] = reason
+        if self.lose is not None:
+            self.lose(block, reason)
 
     def _is_late(self, block: Block) -> bool:
         return self.deadline is not None and self.deadline.passed(self.numbers[block])

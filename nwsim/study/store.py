@@ -8,9 +8,7 @@ one state of the sources; it is refused by name otherwise and never mixed.
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import json
-import os
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -27,7 +25,6 @@ from nwsim.study.cells import Cell
 from nwsim.study.replicate import Outcome
 
 CHECKPOINT = "replications.sqlite"
-LOCK = ".lock"
 _APPLICATION_ID = 0x6E77736D  # "nwsm"
 _FORMAT = 1
 _SCHEMA = """
@@ -337,36 +334,6 @@ def remove_checkpoint(folder: Path, checkpoint: str = CHECKPOINT) -> None:
             path.unlink(missing_ok=True)
         except OSError as error:
             raise StoreError(f"cannot remove {path}: {error.strerror or error}") from None
-
-
-@contextlib.contextmanager
-def locked(folder: Path) -> Iterator[None]:
-    """Keep a results folder to one run while the context lasts.
-
-    The lock is on an empty file that stays (to remove it would let two runs lock two files
-    of one name); the system drops the lock when the process ends, however it ends.
-
-    Raises
-    ------
-    StoreError
-        If another run has the folder, or it cannot be locked.
-    """
-    try:
-        handle = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT, 0o666)
-    except OSError as error:
-        raise StoreError(f"cannot lock {folder}: {error.strerror}") from None
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        os.close(handle)
-        raise StoreError(f"another run is at work in {folder}; wait for its end") from None
-    except OSError as error:
-        os.close(handle)
-        raise StoreError(f"cannot lock {folder}: {error.strerror}") from None
-    try:
-        yield
-    finally:
-        os.close(handle)
 
 
 def progress_of(path: Path) -> dict[str, Any]:

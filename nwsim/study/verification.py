@@ -12,6 +12,7 @@ from nwsim._validation import check_integer
 from nwsim.exceptions import NwsimError
 from nwsim.seeding import digest, stream
 from nwsim.study.cells import plan_cells
+from nwsim.study.executors import check_worker_count
 from nwsim.study.parts import Profile
 from nwsim.study.pipeline import UnsoundRunError, run_study
 from nwsim.study.results import MANIFEST, TABLES, Results, differences, read_results
@@ -34,7 +35,7 @@ class Check:
 def check_selection(seed: int, most: int | None, workers: int) -> None:
     """Refuse arguments of :func:`check_tracked` that are out of range."""
     check_integer("seed", seed)
-    check_integer("workers", workers, minimum=1)
+    check_worker_count(workers)
     if most is not None:
         check_integer("cells", most, minimum=1)
 
