@@ -28,7 +28,7 @@ RUN_FLAGS := --profile $(PROFILE) --workers $(WORKERS) $(if $(filter-out 0,$(REP
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
-.PHONY: help studies figures ledger bench test lint clean FORCE
+.PHONY: help studies figures ledger bench test lint verify clean FORCE
 
 help: ## list the targets
 	@echo 'usage: make TARGET [PROFILE=standard] [WORKERS=$(WORKERS)] [REPLACE=1]'
@@ -56,6 +56,9 @@ lint: $(DEV) ## check style, format and types
 	$(PY) -m ruff check
 	$(PY) -m ruff format --check
 	$(PY) -m mypy
+
+verify: $(CORE) ## compute studies again: same bytes, and a tenth of the tracked cells
+	$(PY) -m nwsim verify --workers $(WORKERS)
 
 clean: ## remove the environment, caches and build/; results/ stays
 	rm -rf $(VENV) build nwsim.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
@@ -86,7 +89,7 @@ $(CORE): $(MADE) setup.cfg pyproject.toml constraints.txt
 	@touch $@
 
 $(DEV): $(CORE)
-	$(PIP) --no-build-isolation --config-settings editable_mode=compat -e '.[dev]'
+	$(PIP) --no-build-isolation --config-settings editable_mode=compat -e '.[cluster,dev]'
 	@touch $@
 
 # Each by itself, so that one that does not build here costs no more than its own cases.

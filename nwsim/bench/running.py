@@ -36,7 +36,7 @@ _MODULES = (
     "nwsim.bench.peers.tensors",
 )
 # Each has run(out, quick) and writes its own table.
-_FURTHER = ("costs", "scaling", "statistical")
+_FURTHER = ("costs", "scaling", "statistical", "runner")
 _PACKAGES = (
     *("numpy", "scipy", "numba", "llvmlite", "scikit-learn", "statsmodels", "finufft"),
     *("torch", "jax", "jaxlib", "kerneljax", "pykeops", "KDEpy", "pyfigtree", "fastlpr"),

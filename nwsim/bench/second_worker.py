@@ -15,7 +15,8 @@ from nwsim.dgp import Mechanism, Region, Replicate, make_design, make_noise, mak
 from nwsim.inference import decompose_conditional, design_moments
 from nwsim.smoothing import NadarayaWatson
 from nwsim.study import Grid, Measure, Method, Profile, Study, run_study
-from nwsim.study.runner import WorkerPool, single_threaded
+from nwsim.study.executors import WorkerPool
+from nwsim.study.runner import single_threaded
 
 N_OBS, N_QUERIES, BANDWIDTH = 8192, 512, 0.05
 WORKERS = (1, 2)

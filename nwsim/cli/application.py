@@ -17,6 +17,7 @@ from typing import Any
 
 import click
 
+from nwsim.cli import precision_commands as _more_commands  # noqa: F401  (registers them)
 from nwsim.cli.commands import cli
 from nwsim.exceptions import NwsimError, PrecisionWarning
 
@@ -31,6 +32,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     arguments : sequence of str, optional
         In place of those of the process.
     """
+    # A shell cannot pass one; Python's own files would refuse it as a ValueError.
+    if any("\0" in argument for argument in arguments or ()):
+        return _complain("arguments must not hold a null character", 2)
     with _ending_signals() as received, warnings.catch_warnings():
         warnings.showwarning = _show_warning
         warnings.simplefilter("always", PrecisionWarning)

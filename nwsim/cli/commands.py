@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from nwsim import __version__
+from nwsim.cli.options import profile_option, studies_option, target_of, target_options
 
 if TYPE_CHECKING:
     from nwsim.study import Results, Study
 
-_studies = click.option(
-    "--studies", default="studies", show_default=True, metavar="DIR", help="Folder of study files."
-)
+_studies = studies_option
+_profile = profile_option
 _out = click.option(
     "--out",
     default=None,
@@ -27,10 +26,6 @@ _out = click.option(
 _n_sim = click.option(
     "--n-sim", default=None, type=int, metavar="N", help="Replicates a condition, for this run."
 )
-
-
-def _profile(default: str) -> Callable[[Any], Any]:
-    return click.option("--profile", default=default, show_default=True, help="How much is run.")
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -64,10 +59,30 @@ def list_studies(studies: str) -> None:
 @_profile("quick")
 @click.option("--workers", default=1, show_default=True, help="Processes; the bytes stay the same.")
 @click.option(
+    "--executor", default="local", show_default=True, metavar="KIND", help="local or dask."
+)
+@click.option(
+    "--scheduler",
+    default=None,
+    metavar="ADDRESS",
+    help="Dask cluster to use, such as tcp://node7:8786; without it one is started here.",
+)
+@click.option(
+    "--block-timeout",
+    default=None,
+    type=float,
+    metavar="S",
+    help="End a worker that holds a block longer; its replicates are missing then.",
+)
+@click.option(
     "--n-sim",
     default=None,
     type=int,
     help="Replicates a condition; results go to build/PROFILE-N/STUDY.",
+)
+@target_options(required=False)
+@click.option(
+    "--log-file", default=None, metavar="FILE", help="Append a line for every event to FILE."
 )
 @click.option("--replace", is_flag=True, help="Start over, whatever the checkpoint holds.")
 @click.option("--no-figures", is_flag=True, help="Write the tables only.")
@@ -77,7 +92,15 @@ def run(
     study: str,
     profile: str,
     workers: int,
+    executor: str,
+    scheduler: str | None,
+    block_timeout: float | None,
     n_sim: int | None,
+    target_mcse: float | None,
+    measure: tuple[str, ...],
+    relative: bool,
+    pilot: int | None,
+    log_file: str | None,
     replace: bool,
     no_figures: bool,
     out: str | None,
@@ -85,19 +108,33 @@ def run(
 ) -> int:
     """Run STUDY, or what is missing of it; write its tables and figures."""
     from nwsim.study import UnsoundRunError, load_study, run_study
+    from nwsim.study.events import log_file as log_events
+    from nwsim.study.executors import make_executor
 
+    local = executor == "local" and scheduler is None
+    target = target_of(target_mcse, measure, relative, pilot)
     start = Path.cwd()
     loaded = load_study(study, studies)
     trouble: UnsoundRunError | None = None
     try:
-        results = run_study(
-            loaded, profile, workers, out, n_sim=n_sim, replace=replace, studies_dir=studies
-        )
+        with log_events(log_file):
+            results = run_study(
+                loaded,
+                profile,
+                workers,
+                out,
+                n_sim=n_sim,
+                target=target,
+                replace=replace,
+                studies_dir=studies,
+                executor=None if local else make_executor(executor, workers, scheduler),
+                block_timeout=block_timeout,
+            )
     except UnsoundRunError as error:
         trouble, results = error, error.results
     if not no_figures:
         _draw(loaded, results)
-    if profile == "standard" and n_sim is None:
+    if profile == "standard" and n_sim is None and target is None:
         _write_ledger(results.folder.parent)
     _show_verdicts(results)
     folder = results.folder
@@ -114,25 +151,36 @@ def run(
 @click.argument("study", nargs=-1)
 @_profile("standard")
 @_n_sim
+@target_options(required=False)
 @_out
 @_studies
 def figures(
-    study: tuple[str, ...], profile: str, n_sim: int | None, out: str | None, studies: str
+    study: tuple[str, ...],
+    profile: str,
+    n_sim: int | None,
+    target_mcse: float | None,
+    measure: tuple[str, ...],
+    relative: bool,
+    pilot: int | None,
+    out: str | None,
+    studies: str,
 ) -> None:
     """Draw the figures of each STUDY (default: all with results) from its tables."""
     from nwsim.exceptions import StudyError
     from nwsim.study import known_studies, load_results, load_study, results_folder
 
+    target = target_of(target_mcse, measure, relative, pilot)
+    text = None if target is None else target.text
     names = study or tuple(
         name
         for name in known_studies(studies)
-        if (results_folder(name, profile, out, n_sim) / "manifest.json").is_file()
+        if (results_folder(name, profile, out, n_sim, text) / "manifest.json").is_file()
     )
     if not names:
         raise StudyError(f"no study in {studies} has results of profile {profile!r}")
     for name in names:
         loaded = load_study(name, studies)
-        folder = results_folder(loaded.name, profile, out, n_sim)
+        folder = results_folder(loaded.name, profile, out, n_sim, text)
         _draw(loaded, load_results(folder.name, folder.parent))
         if loaded.figures:
             click.echo(f"figures of {loaded.name} are in {folder / 'figures'}")
@@ -157,35 +205,32 @@ def ledger(out: str) -> None:
 @click.argument("study", nargs=-1)
 @_profile("standard")
 @_n_sim
+@target_options(required=False)
 @_out
 @_studies
 def status(
-    study: tuple[str, ...], profile: str, n_sim: int | None, out: str | None, studies: str
+    study: tuple[str, ...],
+    profile: str,
+    n_sim: int | None,
+    target_mcse: float | None,
+    measure: tuple[str, ...],
+    relative: bool,
+    pilot: int | None,
+    out: str | None,
+    studies: str,
 ) -> None:
-    """Say how much of each STUDY (default: all) is finished."""
+    """Say how much of each STUDY (default: all) is finished, and which runs now."""
     from nwsim.study import known_studies, load_study, results_folder
-    from nwsim.study.cells import plan_cells
-    from nwsim.study.store import CHECKPOINT, progress_of
+    from nwsim.study.standing import standing_of
 
+    target = target_of(target_mcse, measure, relative, pilot)
+    text = None if target is None else target.text
     for name in study or known_studies(studies):
         loaded = load_study(name, studies)
         if profile not in loaded.profiles and not study:
             continue
-        cells = plan_cells(loaded, profile, n_sim)
-        folder = results_folder(loaded.name, profile, out, n_sim)
-        total = sum(cell.n_sim for cell in cells)
-        tables = "tables written" if (folder / "manifest.json").is_file() else "no tables yet"
-        if not (folder / CHECKPOINT).is_file():
-            click.echo(f"{loaded.name}: {total} replicates planned, no checkpoint, {tables}")
-            continue
-        counts = progress_of(folder / CHECKPOINT)
-        finished = sum(
-            min(cell.n_sim, counts["finished"].get(cell.condition_id, 0)) for cell in cells
-        )
-        click.echo(
-            f"{loaded.name}: {finished} of {total} replicates finished, "
-            f"{counts['failures']} failures, {tables}"
-        )
+        folder = results_folder(loaded.name, profile, out, n_sim, text)
+        click.echo(f"{loaded.name}: {standing_of(loaded, profile, folder, n_sim, target).text}")
 
 
 @cli.command()
@@ -247,7 +292,7 @@ def new_study(name: str, studies: str) -> None:
 def bench(parts: tuple[str, ...], quick: bool, out: str | None) -> int:
     """Time nwsim, other packages and plain C on the same work, by turns.
 
-    PARTS are W1 to W7, roofline, costs, scaling and statistical; all by default.
+    PARTS are W1 to W7, roofline, costs, scaling, statistical and runner; all by default.
     """
     from nwsim.bench.running import run as run_parts
 

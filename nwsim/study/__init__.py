@@ -7,7 +7,9 @@ from nwsim.study.pipeline import (
     UnsoundRunError,
     run_study,
 )
+from nwsim.study.planning import Plan, plan_study
 from nwsim.study.points import CurvePoint, Group, Points
+from nwsim.study.precision import PrecisionTarget
 from nwsim.study.results import Results, load_results, results_folder
 from nwsim.study.rules import ClaimRule, CurveRule, register_rule
 from nwsim.study.specification import Study, known_studies, load_study
@@ -27,7 +29,9 @@ __all__ = [
     "Measure",
     "Method",
     "MissingReplicatesError",
+    "Plan",
     "Points",
+    "PrecisionTarget",
     "Profile",
     "Results",
     "Study",
@@ -35,6 +39,7 @@ __all__ = [
     "known_studies",
     "load_results",
     "load_study",
+    "plan_study",
     "register_rule",
     "results_folder",
     "run_study",

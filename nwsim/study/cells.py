@@ -25,15 +25,23 @@ class Cell:
     factors : mapping
         Levels by factor name.
     n_sim : int
-        Replicates asked for: 0, ..., n_sim - 1.
+        Replicates asked for.
     outputs : mapping of str to tuple of str
         Measures by the methods that run here, in the study's order.
+    first : int
+        The first of them: 0, unless the ones below were a pilot's.
     """
 
     condition_id: str
     factors: Mapping[str, Level]
     n_sim: int
     outputs: Mapping[str, tuple[str, ...]]
+    first: int = 0
+
+    @property
+    def reps(self) -> range:
+        """The replicates asked for."""
+        return range(self.first, self.first + self.n_sim)
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from nwsim._files import CLAIM_COLUMNS, level_text
-from nwsim.exceptions import StoreError
+from nwsim.exceptions import ParameterError, StoreError
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -159,17 +159,26 @@ def results_folder(
     profile: str = "standard",
     out: str | Path | None = None,
     n_sim: int | None = None,
+    target: str | None = None,
 ) -> Path:
     """Return where a study's results go.
 
     ``out/<name>`` if ``out`` is given; else ``results/<name>`` for the profile
     "standard" and ``build/<profile>/<name>`` for any other. A profile with another number
-    of replicates is none of these: it goes to ``build/<profile>-<n_sim>/<name>``.
+    of replicates is none of these: it goes to ``build/<profile>-<n_sim>/<name>``, and one with
+    a precision target, such as "target-0.01", to ``build/<profile>-<target>/<name>``.
+
+    Raises
+    ------
+    ParameterError
+        If both a number and a target are given.
     """
+    if n_sim is not None and target is not None:
+        raise ParameterError("target_mcse and n_sim must not both be given")
     if out is not None:
         return Path(out) / name
-    if n_sim is not None:
-        return Path("build") / f"{profile}-{n_sim}" / name
+    if n_sim is not None or target is not None:
+        return Path("build") / f"{profile}-{n_sim if target is None else target}" / name
     return Path("results") / name if profile == "standard" else Path("build") / profile / name
 
 

@@ -8,9 +8,7 @@ one state of the sources; it is refused by name otherwise and never mixed.
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import json
-import os
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -27,7 +25,6 @@ from nwsim.study.cells import Cell
 from nwsim.study.replicate import Outcome
 
 CHECKPOINT = "replications.sqlite"
-LOCK = ".lock"
 _APPLICATION_ID = 0x6E77736D  # "nwsm"
 _FORMAT = 1
 _SCHEMA = """
@@ -111,6 +108,9 @@ class Store:
             if table not in present:
                 raise StoreError(f"{self.path} lacks its table {table!r}; use --replace")
         run("PRAGMA journal_mode=WAL")
+        # Whole and complete whichever process is killed. To wait for the disk at every block
+        # costs more than a short block does; a power cut loses what the system still held.
+        run("PRAGMA synchronous=NORMAL")
         stored = dict(run("SELECT field, value FROM identity").fetchall())
         for field in (*identity, *(name for name in stored if name not in identity)):
             if stored.get(field) != identity.get(field):
@@ -163,7 +163,7 @@ class Store:
                 number += 1
 
     def finished(self, cells: Sequence[Cell]) -> dict[str, set[int]]:
-        """Return the finished replicates below ``n_sim`` by condition_id.
+        """Return those of the replicates asked for that are finished, by condition_id.
 
         Raises
         ------
@@ -177,7 +177,8 @@ class Store:
             cell.condition_id: {
                 rep
                 for (rep,) in self._connection.execute(
-                    "SELECT rep FROM replicates WHERE cell = ? AND rep < ?", self._bounds(cell)
+                    "SELECT rep FROM replicates WHERE cell = ? AND rep >= ? AND rep < ?",
+                    self._bounds(cell),
                 )
             }
             for cell in cells
@@ -231,7 +232,7 @@ class Store:
             for method, measures in cell.outputs.items()
         }
         for method, measure, value in self._connection.execute(
-            "SELECT method, measure, value FROM scalars WHERE cell = ? AND rep < ? "
+            "SELECT method, measure, value FROM scalars WHERE cell = ? AND rep >= ? AND rep < ? "
             "ORDER BY method, measure, rep",
             self._bounds(cell),
         ):
@@ -244,7 +245,7 @@ class Store:
     def column(self, cell: Cell, method: str, measure: str) -> tuple[IntArray, FloatArray]:
         """Return the replicates in which a measure stands, in order, and its values."""
         rows = self._connection.execute(
-            "SELECT rep, value FROM scalars WHERE cell = ? AND rep < ? AND method = ? "
+            "SELECT rep, value FROM scalars WHERE cell = ? AND rep >= ? AND rep < ? AND method = ? "
             "AND measure = ? ORDER BY rep",
             (*self._bounds(cell), method, measure),
         ).fetchall()
@@ -257,7 +258,7 @@ class Store:
         """Return the type of each failure by method and replicate."""
         found: dict[str, dict[int, str]] = {method: {} for method in cell.outputs}
         for method, rep, kind in self._connection.execute(
-            "SELECT method, rep, type FROM failures WHERE cell = ? AND rep < ? "
+            "SELECT method, rep, type FROM failures WHERE cell = ? AND rep >= ? AND rep < ? "
             "ORDER BY method, rep",
             self._bounds(cell),
         ):
@@ -267,8 +268,8 @@ class Store:
     def first_failure(self, cell: Cell, method: str) -> tuple[int, str, str] | None:
         """Return the first failure of a method in a cell as (rep, type, message)."""
         found: tuple[int, str, str] | None = self._connection.execute(
-            "SELECT rep, type, message FROM failures WHERE cell = ? AND rep < ? AND method = ? "
-            "ORDER BY rep LIMIT 1",
+            "SELECT rep, type, message FROM failures WHERE cell = ? AND rep >= ? AND rep < ? "
+            "AND method = ? ORDER BY rep LIMIT 1",
             (*self._bounds(cell), method),
         ).fetchone()
         return found
@@ -278,8 +279,8 @@ class Store:
         return {
             (role, category): count
             for role, category, count in self._connection.execute(
-                "SELECT role, category, COUNT(*) FROM cautions WHERE cell = ? AND rep < ? "
-                "GROUP BY role, category ORDER BY role, category",
+                "SELECT role, category, COUNT(*) FROM cautions WHERE cell = ? AND rep >= ? "
+                "AND rep < ? GROUP BY role, category ORDER BY role, category",
                 self._bounds(cell),
             )
         }
@@ -301,8 +302,8 @@ class Store:
                 "is the disk full, or another run in this folder?"
             ) from None
 
-    def _bounds(self, cell: Cell) -> tuple[int, int]:
-        return self._numbers[cell.condition_id], cell.n_sim
+    def _bounds(self, cell: Cell) -> tuple[int, int, int]:
+        return self._numbers[cell.condition_id], cell.reps.start, cell.reps.stop
 
 
 def _create(path: Path, identity: Mapping[str, str]) -> None:
@@ -319,8 +320,8 @@ def _create(path: Path, identity: Mapping[str, str]) -> None:
             connection.close()
 
 
-def remove_checkpoint(folder: Path) -> None:
-    """Remove the checkpoint of a results folder and what SQLite keeps beside it.
+def remove_checkpoint(folder: Path, checkpoint: str = CHECKPOINT) -> None:
+    """Remove a checkpoint of a results folder and what SQLite keeps beside it.
 
     Raises
     ------
@@ -328,41 +329,11 @@ def remove_checkpoint(folder: Path) -> None:
         If one of them cannot be removed, as if it is a folder.
     """
     for suffix in ("", "-wal", "-shm", "-journal"):
-        path = folder / f"{CHECKPOINT}{suffix}"
+        path = folder / f"{checkpoint}{suffix}"
         try:
             path.unlink(missing_ok=True)
         except OSError as error:
             raise StoreError(f"cannot remove {path}: {error.strerror or error}") from None
-
-
-@contextlib.contextmanager
-def locked(folder: Path) -> Iterator[None]:
-    """Keep a results folder to one run while the context lasts.
-
-    The lock is on an empty file that stays (to remove it would let two runs lock two files
-    of one name); the system drops the lock when the process ends, however it ends.
-
-    Raises
-    ------
-    StoreError
-        If another run has the folder, or it cannot be locked.
-    """
-    try:
-        handle = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT, 0o666)
-    except OSError as error:
-        raise StoreError(f"cannot lock {folder}: {error.strerror}") from None
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        os.close(handle)
-        raise StoreError(f"another run is at work in {folder}; wait for its end") from None
-    except OSError as error:
-        os.close(handle)
-        raise StoreError(f"cannot lock {folder}: {error.strerror}") from None
-    try:
-        yield
-    finally:
-        os.close(handle)
 
 
 def progress_of(path: Path) -> dict[str, Any]:

@@ -68,7 +68,7 @@ def summarise(study: Study, cells: Sequence[Cell], store: Store) -> Summary:
     study : Study
     cells : sequence of Cell
     store : Store
-        Holds replicates 0, ..., n_sim - 1 of each cell, or those that could be finished.
+        Holds the replicates asked for of each cell, or those that could be finished.
     """
     kinds = {measure.name: measure.kind for measure in study.measures}
     rows: list[Row] = []

@@ -21,8 +21,8 @@ from nwsim.study import (
     load_study,
     run_study,
 )
+from nwsim.study.executors import InlineExecutor
 from nwsim.study.replicate import read_only
-from nwsim.study.runner import InlineExecutor
 from nwsim.study.store import CHECKPOINT
 from tests.study.toys import CountingExecutor, rewrite, snapshot, write_study
 

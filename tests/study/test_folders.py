@@ -10,7 +10,8 @@ import pytest
 
 from nwsim.exceptions import StoreError
 from nwsim.study import load_results, run_study
-from nwsim.study.store import CHECKPOINT, locked
+from nwsim.study.locks import locked
+from nwsim.study.store import CHECKPOINT
 from tests.study.toys import snapshot, write_study
 
 

@@ -7,6 +7,7 @@ import io
 import json
 import os
 import sqlite3
+import subprocess
 import sys
 import threading
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
@@ -28,10 +29,12 @@ from nwsim.study import (
     load_study,
     run_study,
 )
+from nwsim.study.executors import InlineExecutor, WorkerPool, workers_of
+from nwsim.study.locks import LOCK
 from nwsim.study.pipeline import replay
 from nwsim.study.results import differences
-from nwsim.study.runner import InlineExecutor, WorkerPool, progress_bar, workers_of
-from nwsim.study.store import CHECKPOINT, LOCK
+from nwsim.study.runner import progress_bar
+from nwsim.study.store import CHECKPOINT
 from tests.study.toys import (
     CountingExecutor,
     InterruptedExecutor,
@@ -40,6 +43,8 @@ from tests.study.toys import (
     snapshot,
     write_study,
 )
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture
@@ -107,6 +112,20 @@ def test_two_processes_give_the_same_bytes(
     study.namespace["__file__"] = str(moved)  # type: ignore[index]
     run_study(study, out=tmp_path, workers=2, block_size=4)
     assert snapshot(tmp_path / "toy") == reference
+
+
+def test_four_workers_and_the_seed_of_hashes_do_not_matter(
+    toy: Path, tmp_path: Path, reference: dict[str, bytes]
+) -> None:
+    for hash_seed, workers in (("0", "1"), ("4242", "4")):
+        out = tmp_path / hash_seed
+        subprocess.run(
+            [sys.executable, "-m", "nwsim", "run", str(toy), "--workers", workers, "--out", out],
+            env={**os.environ, "PYTHONHASHSEED": hash_seed, "PYTHONPATH": str(ROOT)},
+            check=True,
+            capture_output=True,
+        )
+        assert snapshot(out / "toy") == reference
 
 
 def test_order_of_completion_does_not_matter(

@@ -9,7 +9,7 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
-from nwsim.study.runner import InlineExecutor
+from nwsim.study.executors import InlineExecutor
 
 TABLES = ("performance.csv", "contrasts.csv", "curves.csv", "claims.csv", "manifest.json")
 
