@@ -28,7 +28,7 @@ RUN_FLAGS := --profile $(PROFILE) --workers $(WORKERS) $(if $(filter-out 0,$(REP
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
-.PHONY: help studies figures ledger bench test lint verify clean FORCE
+.PHONY: help studies figures ledger docs bench test lint verify clean FORCE
 
 help: ## list the targets
 	@echo 'usage: make TARGET [PROFILE=standard] [WORKERS=$(WORKERS)] [REPLACE=1]'
@@ -45,6 +45,9 @@ figures: $(CORE) ## redraw the figures of every study from its tables
 
 ledger: $(CORE) ## gather the claims of every study into results/ledger.csv
 	$(PY) -m nwsim ledger
+
+docs: $(CORE) ## fill the tables of verdicts in docs/ from results/
+	$(PY) -m nwsim docs
 
 bench: $(PEERS) ## time nwsim and other packages on the same work (PARTS='W1 W3' QUICK=1)
 	$(PY) -m nwsim bench $(PARTS) $(if $(filter-out 0,$(QUICK)),--quick)

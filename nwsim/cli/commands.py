@@ -202,6 +202,21 @@ def ledger(out: str) -> None:
 
 
 @cli.command()
+@click.argument("folder", default="docs")
+@click.option(
+    "--results", default="results", show_default=True, metavar="DIR", help="Folder of results."
+)
+def docs(folder: str, results: str) -> None:
+    """Fill the tables of verdicts in the documents of FOLDER (default: docs)."""
+    from nwsim.report import fill_documents
+
+    changed = fill_documents(folder, results)
+    for path in changed:
+        click.echo(f"filled {path}")
+    click.echo(f"{len(changed)} documents changed")
+
+
+@cli.command()
 @click.argument("study", nargs=-1)
 @_profile("standard")
 @_n_sim
