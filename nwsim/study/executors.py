@@ -26,7 +26,7 @@ import nwsim
 from nwsim._validation import check_choice, check_integer
 from nwsim.exceptions import ParameterError, StudyError
 from nwsim.study.faults import error_text
-from nwsim.study.provenance import versions
+from nwsim.study.versions import versions
 
 ExecutorFactory: TypeAlias = Callable[[], Executor]
 

@@ -6,7 +6,6 @@ the same bytes whenever the numbers are; times, machine and commit are kept apar
 
 from __future__ import annotations
 
-import importlib.metadata
 import json
 import os
 import platform
@@ -21,19 +20,7 @@ from nwsim.study.cells import Cell
 from nwsim.study.parts import factors_of
 from nwsim.study.sources import source_digests
 from nwsim.study.specification import Study
-
-_LIBRARIES = ("numpy", "scipy", "numba", "llvmlite", "scikit-learn")
-
-
-def versions() -> dict[str, str]:
-    """Return the versions of all that can change a replicate."""
-    found = {"python": platform.python_version()}
-    for name in _LIBRARIES:
-        try:
-            found[name] = importlib.metadata.version(name)
-        except importlib.metadata.PackageNotFoundError:
-            found[name] = "not installed"
-    return found
+from nwsim.study.versions import LIBRARIES, versions
 
 
 def identity_of(study: Study) -> dict[str, str]:
@@ -88,7 +75,7 @@ def manifest_of(
         "sources": {name: identity[name] for name in ("study_source", "package_sources")},
         "versions": {
             "nwsim": str(nwsim.__version__),
-            **{name: identity[f"version of {name}"] for name in ("python", *_LIBRARIES)},
+            **{name: identity[f"version of {name}"] for name in ("python", *LIBRARIES)},
         },
         "n_sim": {cell.condition_id: cell.n_sim for cell in cells},
         "missing": dict(missing),

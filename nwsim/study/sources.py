@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 import nwsim
-from nwsim.exceptions import StudyError
+from nwsim.study.helpers import helper_texts, parse
 from nwsim.study.specification import Study
 
 _PACKAGE = "nwsim"
@@ -56,7 +56,8 @@ def source_digests(study: Study) -> dict[str, str]:
         ``study_source`` and ``package_sources``, 16 hexadecimal digits each.
     """
     statements, text = _study_source(study)
-    return {"study_source": _digest([text]), "package_sources": _package_digest(statements)}
+    texts = [text, *helper_texts(statements)]
+    return {"study_source": _digest(texts), "package_sources": _package_digest(statements)}
 
 
 def counted(tree: ast.Module) -> list[ast.stmt]:
@@ -230,29 +231,9 @@ def _digest(texts: Iterable[str]) -> str:
     return total.hexdigest()[:16]
 
 
-def _parse(source: Path | bytes) -> ast.Module:
-    try:
-        tree = ast.parse(source.read_bytes() if isinstance(source, Path) else source)
-    except (OSError, SyntaxError) as error:
-        raise StudyError(f"cannot read the source {source!s:.200}: {error}") from None
-    for node in ast.walk(tree):
-        holder = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
-        if isinstance(node, holder) and node.body and _is_docstring(node.body[0]):
-            node.body = node.body[1:]
-    return tree
-
-
-def _is_docstring(node: ast.stmt) -> bool:
-    return (
-        isinstance(node, ast.Expr)
-        and isinstance(node.value, ast.Constant)
-        and isinstance(node.value.value, str)
-    )
-
-
 def _study_source(study: Study) -> tuple[list[ast.stmt], str]:
     if study.source is not None:
-        statements = counted(_parse(study.source))
+        statements = counted(parse(study.source))
         return statements, "\n".join(ast.unparse(statement) for statement in statements)
     # A study built by hand: the files its functions come from, and what they hold.
     functions = [study.draw, *(method.function for method in study.methods)]
@@ -261,7 +242,7 @@ def _study_source(study: Study) -> tuple[list[ast.stmt], str]:
         code = getattr(function, "__code__", None)
         file = Path(code.co_filename) if code is not None else None
         if file is not None and file.is_file():
-            tree = _parse(file)
+            tree = parse(file)
             statements += tree.body
             texts.append(ast.unparse(tree))
         texts.append("".join(_value_text(function)))
@@ -308,7 +289,7 @@ def _package_digest(statements: Iterable[ast.stmt]) -> str:
     """Digest the rooms of the package that the statements and the runner reach."""
     root = Path(nwsim.__file__).parent
     replicate = root / "study" / "replicate.py"
-    files = {replicate: _parse(replicate)}
+    files = {replicate: parse(replicate)}
     queue: list[ast.AST] = [*statements, files[replicate]]
     rooms: set[str] = set()
     while queue:
@@ -319,7 +300,7 @@ def _package_digest(statements: Iterable[ast.stmt]) -> str:
             folder, file = root / room, root / f"{room}.py"
             # All of a room counts: registries may load its files by name.
             for path in sorted(folder.rglob("*.py")) if folder.is_dir() else [file]:
-                files[path] = _parse(path)
+                files[path] = parse(path)
                 queue.append(files[path])
     ordered = sorted(files, key=lambda path: path.relative_to(root).as_posix())
     return _digest(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import functools
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,18 @@ import numpy as np
 import pytest
 
 import nwsim
-from nwsim.study import Grid, Measure, Method, Profile, Study, load_study, run_study, sources
+from nwsim.exceptions import StoreError, StudyError
+from nwsim.study import (
+    Grid,
+    Measure,
+    Method,
+    Profile,
+    Study,
+    helpers,
+    load_study,
+    run_study,
+    sources,
+)
 from tests.study.toys import CountingExecutor, rewrite, write_study
 
 
@@ -98,7 +110,7 @@ def indirect():
 
 
 def counted_text(path: Path) -> str:
-    tree = sources._parse(path.read_bytes())
+    tree = helpers.parse(path.read_bytes())
     return sources._digest(["\n".join(map(ast.unparse, sources.counted(tree)))])
 
 
@@ -187,3 +199,37 @@ def test_what_functions_hold_counts_for_a_study_without_a_file() -> None:
     assert len(set(found)) == len(values)
     assert found == [sources._study_source(build(value))[1] for value in values]
     assert sources._study_source(build(1.0, 2))[1] not in found
+
+
+def test_a_helper_beside_a_study_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(tmp_path))
+    for name in ("deep_helper", "near_helper"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    deep, near = tmp_path / "deep_helper.py", tmp_path / "near_helper.py"
+    deep.write_text("C = 1.0\n")
+    near.write_text('"""Words."""\nfrom deep_helper import C\n')
+    path = write_study(tmp_path / "s", BEFORE_PLAIN="near_helper.C")
+    without = digest_of(path)
+    rewrite(path, "import os\n", "import os\nimport near_helper\n")
+    before = digest_of(path)
+    assert before != without
+    run_study(path, out=tmp_path)
+    near.write_text("# a comment\nfrom deep_helper import C\n")
+    assert digest_of(path) == before
+    deep.write_text("C = 5.0\n")
+    assert digest_of(path) != before
+    with pytest.raises(StoreError, match="study_source"):
+        run_study(path, out=tmp_path, n_sim=20)
+    deep.write_text("C = \n")
+    with pytest.raises(StudyError, match=r"cannot read the source .*deep_helper"):
+        digest_of(path)
+
+
+def test_an_installed_package_counts_by_its_version(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write_study(tmp_path, BEFORE_PLAIN="pandas.NA")
+    rewrite(path, "import os\n", "import os\nimport pandas\n")
+    before = digest_of(path)
+    monkeypatch.setattr(helpers.metadata, "version", lambda name: "0.0")
+    assert digest_of(path) != before
