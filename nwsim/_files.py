@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import math
 import os
 import tempfile
@@ -11,6 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from nwsim.exceptions import StoreError
+
+MANIFEST = "manifest.json"
+"""What was run, with digests of the tables beside it."""
 
 CLAIM_COLUMNS = (
     *("claim", "setting", "quantity", "theory", "estimate", "mcse"),
@@ -80,3 +84,31 @@ def setting_text(setting: Mapping[str, Any]) -> str:
 def parse_setting(text: str) -> dict[str, str]:
     """Return the parts of ``name=level;name=level`` as a mapping of texts."""
     return dict(part.split("=", 1) for part in str(text).split(";") if "=" in part)
+
+
+def check_digests(folder: Path, digests: Mapping[str, Any]) -> None:
+    """Refuse tables that are not those their manifest was written with.
+
+    Parameters
+    ----------
+    folder : Path
+    digests : mapping
+        SHA-256 by file name. There are none in manifests from before they
+        were kept; such a folder is taken as it is.
+
+    Raises
+    ------
+    StoreError
+        If a table is missing or another one; the message names its file.
+    """
+    for name, expected in digests.items():
+        path = folder / name
+        try:
+            found = hashlib.sha256(path.read_bytes()).hexdigest()
+        except OSError as error:
+            raise StoreError(f"cannot read {path}: {error.strerror}") from None
+        if found != expected:
+            raise StoreError(
+                f"{path} is not the table that {MANIFEST} beside it was written with; "
+                "run the study again"
+            )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import sys
 from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -137,6 +139,12 @@ def run(
     if profile == "standard" and n_sim is None and target is None:
         _write_ledger(results.folder.parent)
     _show_verdicts(results)
+    if target is not None:
+        met = results.manifest["precision"]["reached"]
+        click.echo(
+            f"target: {met['above']} of {met['estimates']} errors are above it, the largest is "
+            f"{met['largest_ratio']:.2f} times the target"
+        )
     folder = results.folder
     click.echo(
         f"results are in {folder.relative_to(start) if folder.is_relative_to(start) else folder}"
@@ -259,7 +267,9 @@ def replay(study: str, condition: str, rep: int, studies: str) -> int:
     from nwsim.study.pipeline import replay as compute
     from nwsim.study.results import table_text
 
-    outcome = compute(load_study(study, studies), condition, rep)
+    # The table alone goes to standard output, whatever a study prints.
+    with contextlib.redirect_stdout(sys.stderr):
+        outcome = compute(load_study(study, studies), condition, rep)
     rows = [
         {"condition_id": condition, "rep": rep, "method": method, "measure": name, "value": value}
         for method, values in outcome.scalars.items()
@@ -276,9 +286,10 @@ def replay(study: str, condition: str, rep: int, studies: str) -> int:
 @click.argument("second", metavar="B")
 def diff(first: str, second: str) -> int:
     """Compare the results folders A and B; exit code 1 if they differ."""
-    from nwsim.study.results import differences, read_results
+    from nwsim.study.results import differences, read_results, run_differences
 
-    found = list(differences(read_results(Path(first)), read_results(Path(second))))
+    pair = read_results(Path(first)), read_results(Path(second))
+    found = [*run_differences(*pair), *differences(*pair)]
     for line in found:
         click.echo(line)
     click.echo(f"{len(found)} differences")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import sys
 from pathlib import Path
 
 import click
@@ -13,7 +15,7 @@ from nwsim.cli.options import profile_option, studies_option, target_of, target_
 @cli.command()
 @click.argument("study")
 @target_options(required=True)
-@profile_option("standard")
+@profile_option("quick")
 @click.option("--replace", is_flag=True, help="Start the pilot over.")
 @click.option(
     "--out", default=None, metavar="DIR", help="Keep the pilot in DIR/STUDY, not build/plan/STUDY."
@@ -38,7 +40,9 @@ def plan(
 
     target = target_of(target_mcse, measure, relative, pilot)
     assert target is not None
-    found = plan_study(study, target, profile, out=out, replace=replace, studies_dir=studies)
+    # The table alone goes to standard output, whatever a study prints.
+    with contextlib.redirect_stdout(sys.stderr):
+        found = plan_study(study, target, profile, out=out, replace=replace, studies_dir=studies)
     click.echo(found.table, nl=False)
     gaps = f", {found.untimed} cells without times" if found.untimed else ""
     click.echo(

@@ -11,7 +11,7 @@ from pathlib import Path
 from nwsim._files import write_atomic
 from nwsim.exceptions import StoreError
 from nwsim.inference import combine
-from nwsim.report.ledger import VERDICTS, Row, distinct, read_claims
+from nwsim.report.ledger import VERDICTS, Row, check_whole, distinct, read_claims
 
 BLOCK = re.compile(
     r"(<!-- verdicts: (?P<study>[a-z][a-z0-9_]*) -->\n)(?P<old>.*?)(<!-- end -->)", re.S
@@ -65,6 +65,7 @@ def fill_documents(folder: Path | str, results_root: Path | str) -> list[Path]:
 
 def table_of(folder: Path) -> str:
     """Return the table of one study: a row a claim, in the study's order."""
+    check_whole(folder)
     rows = read_claims(folder / "claims.csv")
     lines = [*_HEAD]
     statements = _statements(folder / "manifest.json")

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from nwsim._files import CLAIM_COLUMNS, parse_setting, write_atomic
+from nwsim._files import CLAIM_COLUMNS, MANIFEST, check_digests, parse_setting, write_atomic
 from nwsim.exceptions import StoreError
 from nwsim.inference import combine
 
@@ -40,13 +41,15 @@ def write_ledger(results_root: Path | str) -> Path:
     Raises
     ------
     StoreError
-        If the folder does not exist, a file lacks columns, or the ledger cannot be written.
+        If the folder does not exist, tables are not those of their manifest, a file lacks
+        columns, or the ledger cannot be written.
     """
     root = Path(results_root)
     if not root.is_dir():
         raise StoreError(f"results folder {root} does not exist")
     rows: list[Row] = []
     for path in sorted(root.glob("*/claims.csv")):
+        check_whole(path.parent)
         rows += read_claims(path)
     buffer = io.StringIO()
     writer = csv.DictWriter(buffer, LEDGER_COLUMNS, restval="", lineterminator="\n")
@@ -56,6 +59,24 @@ def write_ledger(results_root: Path | str) -> Path:
         writer.writerows(own)
         writer.writerow(total(claim, own))
     return write_atomic(root / "ledger.csv", buffer.getvalue().encode())
+
+
+def check_whole(folder: Path) -> None:
+    """Refuse a study's folder whose tables are of two runs, or were changed by hand.
+
+    Raises
+    ------
+    StoreError
+        If there is no manifest, or a table is not the one it was written with.
+    """
+    try:
+        digests = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))["tables"]
+        known = {str(name): str(digest) for name, digest in digests.items()}
+    except OSError as error:
+        raise StoreError(f"cannot read {folder / MANIFEST}: {error.strerror}") from None
+    except (ValueError, KeyError, TypeError, AttributeError):
+        raise StoreError(f"{folder / MANIFEST} is not a manifest of nwsim") from None
+    check_digests(folder, known)
 
 
 def read_claims(path: Path) -> list[Row]:

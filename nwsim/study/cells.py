@@ -6,10 +6,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from nwsim._validation import check_integer
 from nwsim.exceptions import NwsimError, StudyError
 from nwsim.seeding import digest
-from nwsim.study.parts import Level, Over, applies, factors_of
+from nwsim.study.parts import Level, Over, applies, check_replicates, factors_of
 from nwsim.study.replicate import declared_outputs
 from nwsim.study.specification import Study
 
@@ -70,7 +69,7 @@ def plan_cells(study: Study, profile: str, n_sim: int | None = None) -> tuple[Ce
     """
     chosen = study.profile(profile)
     if n_sim is not None:
-        check_integer("n_sim", n_sim, minimum=1)
+        check_replicates("n_sim", n_sim)
     cells = []
     for condition in study.conditions():
         try:

@@ -270,7 +270,13 @@ def _compare(contrast: Contrast, pair: Pair, sample: Sample) -> Estimate:
         return Estimate(math.nan, math.nan, int(common.size))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", PrecisionWarning)
-        return _COMPARE[contrast.kind](first, second)
+        return defined(_COMPARE[contrast.kind](first, second))
+
+
+def defined(found: Estimate) -> Estimate:
+    """Return an estimate, undefined if finite values have a sum or spread beyond float64."""
+    beyond = math.isinf(found.estimate) or (found.n_sim > 1 and not math.isfinite(found.mcse))
+    return Estimate(math.nan, math.nan, found.n_sim) if beyond else found
 
 
 def contrast_pairs(contrast: Contrast, cells: Sequence[Cell]) -> Iterator[Pair]:

@@ -179,6 +179,8 @@ def make_executor(name: str, workers: int, scheduler: str | None = None) -> Exec
     ParameterError
         On another name, or if a scheduler is given that the executor has no use for.
     """
+    if scheduler == "":
+        raise ParameterError("scheduler must be an address such as tcp://node7:8786; it is empty")
     if check_choice("executor", name, EXECUTORS) == "dask":
         return dask_executor(workers, scheduler)
     if scheduler is not None:
@@ -216,16 +218,21 @@ class DaskExecutor(Executor):
         # disk or a busy port is no news, and as an error it would break the start.
         with _without_interrupts(), warnings.catch_warnings(), dask.config.set(reported):
             warnings.simplefilter("ignore")
-            if scheduler is None:
-                self._cluster = LocalCluster(
-                    n_workers=workers,
-                    threads_per_worker=1,
-                    dashboard_address="127.0.0.1:0",
-                    silence_logs=logging.CRITICAL,
-                )
+            # It reports a lost connection by pages of its own; the runner has a line for it.
+            self._logger = logging.getLogger("distributed")
+            self._level = self._logger.level
+            self._logger.setLevel(logging.CRITICAL)
             try:
+                if scheduler is None:
+                    self._cluster = LocalCluster(
+                        n_workers=workers,
+                        threads_per_worker=1,
+                        dashboard_address="127.0.0.1:0",
+                        silence_logs=logging.CRITICAL,
+                    )
                 self._client = Client(self._cluster or scheduler, timeout=_PATIENCE)
-            except (OSError, ValueError) as error:
+            # A process that dies while it starts is a RuntimeError there.
+            except (OSError, ValueError, RuntimeError) as error:
                 if self._cluster is not None:
                     self._cluster.close()
                 raise StudyError(
@@ -252,6 +259,7 @@ class DaskExecutor(Executor):
         self._client.close()
         if self._cluster is not None:
             self._cluster.close()
+        self._logger.setLevel(self._level)
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         """Finish what was submitted, unless told otherwise, and close the connection."""

@@ -18,6 +18,14 @@ from nwsim._validation import check_choice, check_integer
 from nwsim.exceptions import ParameterError
 from nwsim.study.results import RESERVED
 
+MOST_REPLICATES = 10_000_000
+"""A condition may have no more: it would not end, and each is kept in the checkpoint."""
+
+
+def check_replicates(name: str, value: Any, minimum: int = 1) -> int:
+    """Return a number of replicates if it is one."""
+    return check_integer(name, value, minimum=minimum, maximum=MOST_REPLICATES)
+
 
 @dataclass(frozen=True)
 class Grid:
@@ -150,14 +158,14 @@ class Profile:
     def __post_init__(self) -> None:
         """Check the fields."""
         if not callable(self.n_sim):
-            object.__setattr__(self, "n_sim", check_integer("n_sim", self.n_sim, minimum=1))
+            object.__setattr__(self, "n_sim", check_replicates("n_sim", self.n_sim))
         check_callable("keep", self.keep, optional=True)
         check_label("rule of a profile (why this many replicates)", self.rule)
 
     def replicates(self, condition: Factors) -> int:
         """Return the number of replicates of one condition."""
         if callable(self.n_sim):
-            return check_integer("n_sim(condition)", self.n_sim(condition), minimum=1)
+            return check_replicates("n_sim(condition)", self.n_sim(condition))
         return self.n_sim
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from nwsim._files import write_atomic
+from nwsim._files import MANIFEST, write_atomic
 from nwsim._validation import check_integer
 from nwsim.exceptions import ParameterError, PrecisionWarning, StoreError, StudyError
 from nwsim.seeding import digest
@@ -22,17 +22,20 @@ from nwsim.study.deadlines import check_block_timeout
 from nwsim.study.derived import check_derived
 from nwsim.study.events import Progress, logged_run
 from nwsim.study.executors import ExecutorFactory, check_worker_count, local_executor
+from nwsim.study.interrupts import heard
 from nwsim.study.locks import locked
 from nwsim.study.precision import (
     PILOT,
+    Need,
     PrecisionTarget,
     check_feasible,
     fresh_cells,
     needs_of,
+    reached,
 )
 from nwsim.study.provenance import identity_of, manifest_of, manifest_text, run_record
 from nwsim.study.replicate import Outcome, ReplicateTask
-from nwsim.study.results import MANIFEST, Results, read_results, results_folder, table_digests
+from nwsim.study.results import Results, read_results, results_folder, table_digests
 from nwsim.study.runner import (
     Block,
     make_blocks,
@@ -156,6 +159,7 @@ def run_study(
         study.name, profile, out, n_sim, None if target is None else target.text
     ).absolute()
     check_writable(folder)
+    needs: list[Need] = []
     with logged_run(study.name, profile, workers, folder), locked(folder):
         if replace:
             remove_checkpoint(folder)
@@ -163,7 +167,7 @@ def run_study(
         how = Resources(factory, workers, block_size, block_timeout)
         with single_threaded():
             if target is not None:
-                cells = _decide(study, cells, folder / PILOT, identity, target, how)
+                cells, needs = _decide(study, cells, folder / PILOT, identity, target, how)
             with Store(folder / CHECKPOINT, identity) as store:
                 store.register(cells)
                 computed, lost = compute(study, cells, store, how)
@@ -185,7 +189,8 @@ def run_study(
         )
         if target is not None:
             manifest["rule_for_n_sim"] = target.rule
-            manifest["precision"] = target.record(study)
+            met = reached(needs, summary.estimates)
+            manifest["precision"] = {**target.record(study), "reached": met}
         manifest["tables"] = table_digests(summary.tables)
         record = run_record(started, time.perf_counter() - clock, workers, computed, profile)
         for name, text in summary.tables.items():
@@ -242,9 +247,10 @@ def compute(
     missing = sum(len(block.reps) for block in blocks)
     progress = Progress(what, cells, finished)
     label = study.name if what == "run" else f"{study.name} ({what})"
-    with progress_bar(label, total, total - missing) as advance:
+    with progress_bar(label, total, total - missing) as advance, heard() as end_if_asked:
 
         def keep(block: Block, outcomes: list[Outcome]) -> None:
+            end_if_asked()
             store.add(block.cell, outcomes)
             progress.block(block.cell, outcomes)
             advance(len(outcomes))
@@ -264,7 +270,7 @@ def _decide(
     identity: Mapping[str, str],
     target: PrecisionTarget,
     how: Resources,
-) -> tuple[Cell, ...]:
+) -> tuple[tuple[Cell, ...], list[Need]]:
     """Return the cells with the numbers of fresh replicates that a whole pilot asks for."""
     with Store(path, identity) as pilot:
         pilot.register(cells)
@@ -279,7 +285,7 @@ def _decide(
         needs = needs_of(study, cells, pilot, target)
     fresh = fresh_cells(study, cells, needs, target)
     check_feasible(fresh, needs)
-    return fresh
+    return fresh, needs
 
 
 def check_writable(folder: Path) -> None:

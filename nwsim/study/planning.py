@@ -23,9 +23,13 @@ from nwsim.study.provenance import identity_of
 from nwsim.study.results import Row, table_text
 from nwsim.study.runner import single_threaded
 from nwsim.study.specification import Study, StudyLike, load_study
-from nwsim.study.store import CHECKPOINT, Store, remove_checkpoint
+from nwsim.study.store import Store, remove_checkpoint
 
-TIMES = "seconds.csv"
+PLAN = "plan.sqlite"
+"""Checkpoint of a plan's pilot. It has the conditions of all profiles and one file of its own, so
+that no run's checkpoint in the same folder is touched."""
+
+TIMES = "plan_seconds.csv"
 """File of the pilot's times beside its checkpoint: one line a block."""
 
 _BLOCKS = 4
@@ -64,7 +68,7 @@ class Plan:
 def plan_study(
     name_or_study: StudyLike,
     target: PrecisionTarget,
-    profile: str = "standard",
+    profile: str = "quick",
     *,
     out: str | Path | None = None,
     replace: bool = False,
@@ -99,9 +103,9 @@ def plan_study(
     check_writable(folder)
     with locked(folder):
         if replace:
-            remove_checkpoint(folder)
+            remove_checkpoint(folder, PLAN)
             (folder / TIMES).unlink(missing_ok=True)
-        with single_threaded(), Store(folder / CHECKPOINT, identity) as pilot:
+        with single_threaded(), Store(folder / PLAN, identity) as pilot:
             pilot.register(_every_cell(study))
             size = max(1, target.pilot // _BLOCKS)
             how = Resources(lambda: _Timed(folder / TIMES), block_size=size)

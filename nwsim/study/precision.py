@@ -17,16 +17,16 @@ from __future__ import annotations
 import dataclasses
 import math
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from nwsim._validation import check_choice, check_integer, check_real
+from nwsim._validation import check_choice, check_real
 from nwsim.exceptions import ParameterError, PrecisionWarning, StudyError
 from nwsim.inference import Estimate, empirical_se, mean
 from nwsim.seeding import canonical
 from nwsim.study.cells import Cell
-from nwsim.study.parts import check_kind
+from nwsim.study.parts import check_kind, check_replicates
 from nwsim.study.points import MIN_REPLICATES
 from nwsim.study.specification import Study
 from nwsim.study.store import Store
@@ -34,7 +34,7 @@ from nwsim.study.store import Store
 PILOT = "pilot.sqlite"
 """Checkpoint of the pilot in a results folder."""
 
-MAX_N_SIM = 1_000_000
+MOST_FRESH = 1_000_000
 """A run that would need more fresh replicates a cell is refused: a target that is too small by
 a factor of ten costs a hundred times the work, and is a slip more often than a wish."""
 
@@ -74,7 +74,7 @@ class PrecisionTarget:
         """Check the fields."""
         object.__setattr__(self, "mcse", check_real("target_mcse", self.mcse, above=0.0))
         object.__setattr__(self, "measures", check_kind("measures", self.measures, str))
-        object.__setattr__(self, "pilot", check_integer("pilot", self.pilot, minimum=2))
+        object.__setattr__(self, "pilot", check_replicates("pilot", self.pilot, minimum=2))
 
     @property
     def text(self) -> str:
@@ -229,6 +229,38 @@ def fresh_cells(
     )
 
 
+def reached(
+    needs: Sequence[Need], estimates: Mapping[tuple[str, str, str], Estimate]
+) -> dict[str, Any]:
+    """Return how far the errors of a run are from its target.
+
+    The target is met on average over pilots; whether this one's standard deviations were small
+    by chance shows in the fresh replicates alone.
+
+    Parameters
+    ----------
+    needs : sequence of Need
+    estimates : mapping of (condition_id, method, measure) to Estimate
+        Of the fresh replicates.
+
+    Returns
+    -------
+    dict
+        ``estimates`` that have a target, ``above`` it, and the ``largest_ratio`` of an error
+        to its target.
+    """
+    ratios = []
+    for need in needs:
+        found = estimates.get((need.cell.condition_id, need.method, need.measure))
+        if found is not None and need.target > 0 and math.isfinite(found.mcse):
+            ratios.append(found.mcse / need.target)
+    return {
+        "estimates": len(ratios),
+        "above": sum(ratio > 1.0 for ratio in ratios),
+        "largest_ratio": max(ratios, default=0.0),
+    }
+
+
 def check_feasible(cells: Sequence[Cell], needs: Sequence[Need]) -> None:
     """Refuse a run whose pilot says too little, or asks for too much.
 
@@ -245,10 +277,10 @@ def check_feasible(cells: Sequence[Cell], needs: Sequence[Need]) -> None:
                 "deviation takes 2; give a larger pilot or n_sim"
             )
     worst = max(cells, key=lambda cell: cell.n_sim)
-    if worst.n_sim > MAX_N_SIM:
+    if worst.n_sim > MOST_FRESH:
         raise StudyError(
             f"target_mcse would take {worst.n_sim} replicates at {canonical(worst.factors)}, more "
-            f"than {MAX_N_SIM}; give a larger one, or name the measures that count"
+            f"than {MOST_FRESH}; give a larger one, or name the measures that count"
         )
 
 

@@ -13,6 +13,7 @@ import enum
 import functools
 import math
 import numbers
+import os
 import types
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -174,6 +175,7 @@ class ReplicateTask:
         with warnings.catch_warnings(record=True) as caught, np.errstate(**_ERROR_STATE):
             warnings.simplefilter("always")
             error: BaseException | None = None
+            process = os.getpid()
             try:
                 result = function(*args)
             except KeyboardInterrupt:
@@ -181,6 +183,10 @@ class ReplicateTask:
             except BaseException as problem:
                 # Also SystemExit: a library's way out must not end the other replicates.
                 result, error = None, problem
+            finally:
+                if os.getpid() != process:
+                    # A child that the function forked: it would go on with the run as well.
+                    os._exit(1)
         for warning in caught:
             cautions[(role, warning.category.__name__)] = None
         return result, error
@@ -211,11 +217,12 @@ class ReplicateTask:
             if not isinstance(value, numbers.Real):
                 raise StudyError(f"{place}: measure {name!r} must be a number; got {value!r}")
             try:
-                values[name] = float(value)
+                # Of the two zeros the checkpoint keeps one.
+                values[name] = float(value) + 0.0
             except OverflowError:
                 raise StudyError(f"{place}: measure {name!r} is too large for a float") from None
-            if name in counts and math.isfinite(values[name]) and values[name] % 1:
-                raise StudyError(f"{place}: count {name!r} must be whole; got {value!r}")
+            if name in counts and (values[name] < 0 or values[name] % 1 > 0):
+                raise StudyError(f"{place}: count {name!r} must be whole, 0 or more; got {value!r}")
         return values
 
 

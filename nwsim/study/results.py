@@ -17,13 +17,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from nwsim._files import CLAIM_COLUMNS, level_text
+from nwsim._files import CLAIM_COLUMNS, MANIFEST, check_digests, level_text
 from nwsim.exceptions import ParameterError, StoreError
 
 if TYPE_CHECKING:
     import pandas as pd
-
-MANIFEST = "manifest.json"
 
 Row: TypeAlias = dict[str, Any]
 
@@ -173,6 +171,8 @@ def results_folder(
     ParameterError
         If both a number and a target are given.
     """
+    if out is not None and not str(out):
+        raise ParameterError("out must be the path of a folder; it is empty")
     if n_sim is not None and target is not None:
         raise ParameterError("target_mcse and n_sim must not both be given")
     if out is not None:
@@ -212,34 +212,6 @@ def table_digests(tables: Mapping[str, str]) -> dict[str, str]:
     return {name: hashlib.sha256(text.encode()).hexdigest() for name, text in tables.items()}
 
 
-def check_digests(folder: Path, digests: Mapping[str, Any]) -> None:
-    """Refuse tables that are not those their manifest was written with.
-
-    Parameters
-    ----------
-    folder : Path
-    digests : mapping
-        Of :func:`table_digests`, by file name. There are none in manifests from before they
-        were kept; such a folder is taken as it is.
-
-    Raises
-    ------
-    StoreError
-        If a table is missing or another one; the message names its file.
-    """
-    for name, expected in digests.items():
-        path = folder / name
-        try:
-            found = hashlib.sha256(path.read_bytes()).hexdigest()
-        except OSError as error:
-            raise StoreError(f"cannot read {path}: {error.strerror}") from None
-        if found != expected:
-            raise StoreError(
-                f"{path} is not the table that {MANIFEST} beside it was written with; "
-                "run the study again"
-            )
-
-
 def read_results(folder: Path) -> Results:
     """Load a results folder."""
     try:
@@ -268,6 +240,7 @@ _KEYS: Mapping[str, tuple[str, ...]] = {
 }
 _WITHIN_ERROR = ("estimate", "mcse", "ci_low", "ci_high")
 _EXACT = ("theory", "margin")
+_OF_A_RUN = ("study", "profile", "seed", "n_sim", "missing", "failures", "precision")
 
 
 def differences(first: Results, second: Results) -> Iterator[str]:
@@ -298,6 +271,17 @@ def differences(first: Results, second: Results) -> Iterator[str]:
                     yield f"{where}: column {column} is in one only"
                 elif not _same(column, a, b):
                     yield f"{where}: {column} {_shown(a[column])} and {_shown(b[column])}"
+
+
+def run_differences(first: Results, second: Results) -> Iterator[str]:
+    """Yield one sentence for every field in which two runs were not the same.
+
+    They are study, profile, seed, replicates, failures, what is missing and the precision that
+    was asked for; sources and versions may differ.
+    """
+    for field in _OF_A_RUN:
+        if first.manifest.get(field) != second.manifest.get(field):
+            yield f"{MANIFEST}: {field} differs"
 
 
 def _rows(results: Results, table: str, keys: tuple[str, ...]) -> dict[tuple[str, ...], Any]:

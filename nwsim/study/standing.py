@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from nwsim._files import MANIFEST
 from nwsim.study.cells import Cell, plan_cells
 from nwsim.study.locks import is_locked
 from nwsim.study.precision import PILOT, PrecisionTarget, fresh_cells, needs_of
 from nwsim.study.provenance import identity_of
-from nwsim.study.results import MANIFEST
 from nwsim.study.specification import Study
 from nwsim.study.store import CHECKPOINT, Store, progress_of
 
@@ -95,7 +95,5 @@ def _standing(part: str, cells: Sequence[Cell], folder: Path, checkpoint: str) -
     running = is_locked(folder)
     if not (folder / checkpoint).is_file():
         return Standing(part, None, planned, 0, running, has_tables)
-    counts = progress_of(folder / checkpoint)
-    done = counts["finished"]
-    finished = sum(min(cell.n_sim, done.get(cell.condition_id, 0)) for cell in cells)
-    return Standing(part, finished, planned, counts["failures"], running, has_tables)
+    finished, failures = progress_of(folder / checkpoint, cells)
+    return Standing(part, finished, planned, failures, running, has_tables)

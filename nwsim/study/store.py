@@ -8,21 +8,25 @@ one state of the sources; it is refused by name otherwise and never mixed.
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import sqlite3
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 
 from nwsim._files import replacing
 from nwsim._typing import FloatArray, IntArray
-from nwsim.exceptions import StoreError
+from nwsim.exceptions import NwsimError, StoreError
 from nwsim.seeding import canonical
 from nwsim.study.cells import Cell
 from nwsim.study.replicate import Outcome
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 CHECKPOINT = "replications.sqlite"
 _APPLICATION_ID = 0x6E77736D  # "nwsm"
@@ -43,7 +47,32 @@ CREATE TABLE cautions (
     cell INTEGER, role TEXT, rep INTEGER, category TEXT,
     PRIMARY KEY (cell, role, rep, category)) WITHOUT ROWID;
 """
+# Faults of the disk or the folder, not of the file.
+_ELSEWHERE = tuple(
+    f"SQLITE_{name}" for name in ("FULL", "IOERR", "CANTOPEN", "READONLY", "BUSY", "LOCKED", "PERM")
+)
+_BESIDE = ("-wal", "-shm", "-journal")
 _TABLES = ("identity", "cells", "replicates", "scalars", "failures", "cautions")
+
+
+def _reads(method: Callable[P, T]) -> Callable[P, T]:
+    """Name the file if a method meets in it what no run writes."""
+
+    @functools.wraps(method)
+    def guarded(*args: P.args, **kwargs: P.kwargs) -> T:
+        path: Path = args[0].path  # type: ignore[attr-defined]
+        try:
+            return method(*args, **kwargs)
+        except sqlite3.Error as error:
+            raise _trouble(path, error) from None
+        except (ValueError, TypeError, KeyError) as error:
+            if isinstance(error, NwsimError):
+                raise
+            raise StoreError(
+                f"{path} holds what no run writes ({error}); use --replace to start over"
+            ) from None
+
+    return guarded
 
 
 class Store:
@@ -77,9 +106,7 @@ class Store:
                 self._connection.close()
                 raise
         except (sqlite3.Error, OSError) as error:
-            raise StoreError(
-                f"{path} is not a usable checkpoint ({error}); remove it or use --replace"
-            ) from None
+            raise _trouble(path, error) from None
 
     def __enter__(self) -> Store:
         """Return the open checkpoint."""
@@ -97,12 +124,12 @@ class Store:
     def _check(self, identity: Mapping[str, str]) -> None:
         run = self._connection.execute
         if run("PRAGMA application_id").fetchone()[0] != _APPLICATION_ID:
-            raise StoreError(f"{self.path} is not a checkpoint of nwsim; remove it")
+            raise StoreError(f"{self.path} is not a checkpoint of nwsim; use --replace")
         if run("PRAGMA user_version").fetchone()[0] != _FORMAT:
             raise StoreError(f"{self.path} has another checkpoint format; use --replace")
         state = run("PRAGMA quick_check(1)").fetchone()[0]
         if state != "ok":
-            raise StoreError(f"{self.path} is damaged ({state}); remove it or use --replace")
+            raise StoreError(f"{self.path} is damaged ({state}); use --replace to start over")
         present = {name for (name,) in run("SELECT name FROM sqlite_master WHERE type = 'table'")}
         for table in _TABLES:
             if table not in present:
@@ -120,6 +147,7 @@ class Store:
                     "use --replace to start over"
                 )
 
+    @_reads
     def register(self, cells: Sequence[Cell]) -> None:
         """Enter the cells of a run; cells that it has already must be the same.
 
@@ -162,6 +190,7 @@ class Store:
                 self._numbers[cell.condition_id] = number
                 number += 1
 
+    @_reads
     def finished(self, cells: Sequence[Cell]) -> dict[str, set[int]]:
         """Return those of the replicates asked for that are finished, by condition_id.
 
@@ -200,7 +229,7 @@ class Store:
                     raise StoreError(
                         f"{self.path} holds {stored.get((method, name), 0)} values of "
                         f"{name!r} of method {method!r} at {canonical(cell.factors)} for "
-                        f"{standing} replicates; remove it or use --replace"
+                        f"{standing} replicates; use --replace to start over"
                     )
 
     def add(self, cell: Cell, outcomes: Sequence[Outcome]) -> None:
@@ -221,6 +250,7 @@ class Store:
             many("INSERT INTO failures VALUES (?, ?, ?, ?, ?)", failures)
             many("INSERT INTO cautions VALUES (?, ?, ?, ?)", cautions)
 
+    @_reads
     def values(self, cell: Cell) -> dict[str, dict[str, FloatArray]]:
         """Return the scalars of a cell by method and measure, in order of replicate.
 
@@ -242,6 +272,7 @@ class Store:
             for method, columns in found.items()
         }
 
+    @_reads
     def column(self, cell: Cell, method: str, measure: str) -> tuple[IntArray, FloatArray]:
         """Return the replicates in which a measure stands, in order, and its values."""
         rows = self._connection.execute(
@@ -254,6 +285,7 @@ class Store:
             np.array([value for _, value in rows], dtype=np.float64),
         )
 
+    @_reads
     def failed(self, cell: Cell) -> dict[str, dict[int, str]]:
         """Return the type of each failure by method and replicate."""
         found: dict[str, dict[int, str]] = {method: {} for method in cell.outputs}
@@ -265,6 +297,7 @@ class Store:
             found[method][rep] = kind
         return found
 
+    @_reads
     def first_failure(self, cell: Cell, method: str) -> tuple[int, str, str] | None:
         """Return the first failure of a method in a cell as (rep, type, message)."""
         found: tuple[int, str, str] | None = self._connection.execute(
@@ -274,6 +307,7 @@ class Store:
         ).fetchone()
         return found
 
+    @_reads
     def cautions(self, cell: Cell) -> dict[tuple[str, str], int]:
         """Return the number of replicates that warned, by role and warning category."""
         return {
@@ -297,10 +331,7 @@ class Store:
                 raise
             self._connection.execute("COMMIT")
         except sqlite3.Error as error:
-            raise StoreError(
-                f"cannot write the checkpoint {self.path}: {error}; "
-                "is the disk full, or another run in this folder?"
-            ) from None
+            raise _trouble(self.path, error) from None
 
     def _bounds(self, cell: Cell) -> tuple[int, int, int]:
         return self._numbers[cell.condition_id], cell.reps.start, cell.reps.stop
@@ -308,6 +339,8 @@ class Store:
 
 def _create(path: Path, identity: Mapping[str, str]) -> None:
     """Make an empty checkpoint, under another name until it is whole."""
+    # What SQLite kept beside an earlier file of this name would be read into the new one.
+    _remove(path, _BESIDE)
     with replacing(path) as temporary:
         connection = sqlite3.connect(temporary, isolation_level=None)
         try:
@@ -328,16 +361,20 @@ def remove_checkpoint(folder: Path, checkpoint: str = CHECKPOINT) -> None:
     StoreError
         If one of them cannot be removed, as if it is a folder.
     """
-    for suffix in ("", "-wal", "-shm", "-journal"):
-        path = folder / f"{checkpoint}{suffix}"
+    _remove(folder / checkpoint, ("", *_BESIDE))
+
+
+def _remove(path: Path, suffixes: Sequence[str]) -> None:
+    for suffix in suffixes:
+        one = path.with_name(f"{path.name}{suffix}")
         try:
-            path.unlink(missing_ok=True)
+            one.unlink(missing_ok=True)
         except OSError as error:
-            raise StoreError(f"cannot remove {path}: {error.strerror or error}") from None
+            raise StoreError(f"cannot remove {one}: {error.strerror or error}") from None
 
 
-def progress_of(path: Path) -> dict[str, Any]:
-    """Return what a checkpoint says of itself: cells, finished replicates, failures.
+def progress_of(path: Path, cells: Sequence[Cell]) -> tuple[int, int]:
+    """Return how many of the replicates of cells are finished, and how many methods failed.
 
     Raises
     ------
@@ -353,21 +390,37 @@ def progress_of(path: Path) -> dict[str, Any]:
             run = connection.execute
             if run("PRAGMA application_id").fetchone()[0] != _APPLICATION_ID:
                 raise StoreError(f"{path} is not a checkpoint of nwsim")
-            counts = {
-                name: run(f"SELECT COUNT(*) FROM {name}").fetchone()[0]
-                for name in ("cells", "replicates", "failures")
-            }
-            counts["finished"] = dict(
-                run(
-                    "SELECT condition_id, COUNT(rep) FROM cells LEFT JOIN replicates "
-                    "USING (cell) GROUP BY cell"
-                ).fetchall()
-            )
-            return counts
+            if run("PRAGMA user_version").fetchone()[0] != _FORMAT:
+                raise StoreError(f"{path} has another checkpoint format")
+            total = [0, 0]
+            for cell in cells:
+                for i, table in enumerate(("replicates", "failures")):
+                    (count,) = run(
+                        f"SELECT COUNT(*) FROM cells JOIN {table} USING (cell) "
+                        "WHERE condition_id = ? AND rep >= ? AND rep < ?",
+                        (cell.condition_id, cell.reps.start, cell.reps.stop),
+                    ).fetchone()
+                    total[i] += count
+            return total[0], total[1]
         finally:
             connection.close()
     except sqlite3.Error as error:
-        raise StoreError(f"{path} is not a usable checkpoint ({error})") from None
+        raise _trouble(path, error) from None
+
+
+def _trouble(path: Path, error: sqlite3.Error | OSError) -> StoreError:
+    """Return what to tell of an error: a whole file on a full disk must not be thrown away."""
+    name = getattr(error, "sqlite_errorname", "")
+    if isinstance(error, OSError) or name.startswith(_ELSEWHERE):
+        return StoreError(
+            f"cannot use the checkpoint {path}: {error}; is the disk full, the folder not "
+            "writable, or another run at work in it?"
+        )
+    if isinstance(error, sqlite3.IntegrityError):
+        return StoreError(
+            f"another process has written to the checkpoint {path} during this run ({error})"
+        )
+    return StoreError(f"{path} is not a usable checkpoint ({error}); use --replace to start over")
 
 
 def _check_header(path: Path) -> None:
@@ -377,7 +430,7 @@ def _check_header(path: Path) -> None:
     except OSError as error:
         raise StoreError(f"cannot read the checkpoint {path}: {error.strerror}") from None
     if header != b"SQLite format 3\x00":
-        raise StoreError(f"{path} is not a checkpoint of nwsim; remove it or use --replace")
+        raise StoreError(f"{path} is not a checkpoint of nwsim; use --replace to start over")
 
 
 def _outputs_text(cell: Cell) -> str:

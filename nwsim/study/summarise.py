@@ -12,11 +12,13 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from nwsim._typing import FloatArray
 from nwsim.exceptions import PrecisionWarning
 from nwsim.inference import Estimate, mean
 from nwsim.study.cells import Cell
-from nwsim.study.derived import compare, derive, judge
+from nwsim.study.derived import compare, defined, derive, judge
 from nwsim.study.points import Column
 from nwsim.study.results import Row, columns_of, table_text
 from nwsim.study.specification import Study
@@ -37,6 +39,8 @@ class Summary:
     missing : mapping of str to int
         Replicates that no worker finished, by condition_id.
     worst_failure : tuple of (share, condition_id, method)
+    estimates : mapping of (condition_id, method, measure) to Estimate
+        Those of kind "mean".
     """
 
     tables: Mapping[str, str]
@@ -44,6 +48,7 @@ class Summary:
     cautions: Sequence[Row]
     missing: Mapping[str, int]
     worst_failure: tuple[float, str, str]
+    estimates: Mapping[tuple[str, str, str], Estimate]
 
 
 @dataclass(frozen=True)
@@ -60,6 +65,7 @@ class _Finished:
         return self.store.column(cell, method, measure)
 
 
+@np.errstate(over="ignore", invalid="ignore")
 def summarise(study: Study, cells: Sequence[Cell], store: Store) -> Summary:
     """Compute every table of a run from the replicates that stand.
 
@@ -137,7 +143,7 @@ def summarise(study: Study, cells: Sequence[Cell], store: Store) -> Summary:
         {"role": role, "category": category, "count": count}
         for (role, category), count in sorted(cautions.items())
     ]
-    return Summary(tables, failures, counted, missing, worst)
+    return Summary(tables, failures, counted, missing, worst, sample.estimates)
 
 
 def _estimate(values: FloatArray, kind: str) -> Estimate:
@@ -148,6 +154,7 @@ def _estimate(values: FloatArray, kind: str) -> Estimate:
         # The run says once that a single replicate has no precision.
         warnings.simplefilter("ignore", PrecisionWarning)
         average = mean(values)
+    average = defined(average)
     if kind == "mean":
         return average
     total = math.fsum(values)

@@ -7,15 +7,17 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from nwsim._files import MANIFEST
 from nwsim._typing import Factors
 from nwsim._validation import check_integer
-from nwsim.exceptions import NwsimError
+from nwsim.exceptions import NwsimError, StoreError
 from nwsim.seeding import digest, stream
 from nwsim.study.cells import plan_cells
 from nwsim.study.executors import check_worker_count
 from nwsim.study.parts import Profile
 from nwsim.study.pipeline import UnsoundRunError, run_study
-from nwsim.study.results import MANIFEST, TABLES, Results, differences, read_results
+from nwsim.study.results import TABLES, Results, differences, read_results
+from nwsim.study.sources import source_digests
 from nwsim.study.specification import Study
 
 ONE_IN = 10
@@ -99,9 +101,21 @@ def check_tracked(
     """
     check_selection(seed, most, workers)
     old = read_results(tracked)
-    counts = {str(key): int(count) for key, count in old.manifest["n_sim"].items()}
-    planned = {cell.condition_id: cell for cell in plan_cells(study, str(old.manifest["profile"]))}
+    try:
+        counts = {str(key): int(count) for key, count in old.manifest["n_sim"].items()}
+        profile, sources = str(old.manifest["profile"]), dict(old.manifest["sources"])
+    except (KeyError, TypeError, ValueError, AttributeError):
+        raise StoreError(f"{tracked / MANIFEST} is not a manifest of nwsim") from None
+    planned = {cell.condition_id: cell for cell in plan_cells(study, profile)}
+    now = source_digests(study)
+    # The drawn cells may agree all the same, and others not.
     found = [
+        f"{study.name}: {tracked} was made from other sources: {name} {sources.get(name)} then, "
+        f"{digests} now; run the study again"
+        for name, digests in now.items()
+        if sources.get(name) != digests
+    ]
+    found += [
         f"{study.name}: condition {key} has {counts.get(key, 'no')} replicates in {tracked} and "
         f"{planned[key].n_sim if key in planned else 'none'} in the study"
         for key in [*counts, *(key for key in planned if key not in counts)]

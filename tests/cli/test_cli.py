@@ -13,7 +13,9 @@ import pytest
 
 from nwsim.cli import main
 from nwsim.seeding import stream
-from nwsim.study.store import CHECKPOINT, progress_of
+from nwsim.study import load_study
+from nwsim.study.standing import standing_of
+from nwsim.study.store import CHECKPOINT
 from tests.study.toys import rewrite, snapshot, write_study
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -192,7 +194,7 @@ def default_signals() -> None:
 
 def test_interrupt_leaves_a_checkpoint_that_goes_on(place: Path) -> None:
     slow = "import time; time.sleep(0.02)"
-    write_study(place / "studies", BEFORE_PLAIN=slow)
+    study = load_study(write_study(place / "studies", BEFORE_PLAIN=slow))
     command = [sys.executable, "-m", "nwsim", "run", "toy", "--workers", "2", "--out", "cut"]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     process = subprocess.Popen(
@@ -203,7 +205,7 @@ def test_interrupt_leaves_a_checkpoint_that_goes_on(place: Path) -> None:
     deadline = time.monotonic() + 30
     while time.monotonic() < deadline:
         time.sleep(0.05)
-        if checkpoint.exists() and progress_of(checkpoint)["replicates"] > 0:
+        if checkpoint.exists() and standing_of(study, "quick", checkpoint.parent).finished:
             break
     # As a terminal does it: to the whole group.
     os.killpg(process.pid, signal.SIGINT)
@@ -220,7 +222,7 @@ def test_interrupt_leaves_a_checkpoint_that_goes_on(place: Path) -> None:
 
 def start(place: Path, *arguments: str) -> subprocess.Popen[str]:
     """Start a slow run with two workers and wait until replicates are finished."""
-    write_study(place / "studies", BEFORE_PLAIN="import time; time.sleep(0.1)")
+    study = load_study(write_study(place / "studies", BEFORE_PLAIN="import time; time.sleep(0.1)"))
     command = [sys.executable, "-m", "nwsim", "run", "toy", "--workers", "2", "--out", "cut"]
     process = subprocess.Popen(
         [*command, *arguments], cwd=place, env={**os.environ, "PYTHONPATH": str(ROOT)},
@@ -230,7 +232,7 @@ def start(place: Path, *arguments: str) -> subprocess.Popen[str]:
     deadline = time.monotonic() + 30
     while time.monotonic() < deadline:
         time.sleep(0.05)
-        if checkpoint.exists() and progress_of(checkpoint)["replicates"] > 0:
+        if checkpoint.exists() and standing_of(study, "quick", checkpoint.parent).finished:
             break
     return process
 

@@ -31,7 +31,10 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     [
         (["plan", "toy"], "--target-mcse"),
         (["plan", "toy", "--target-mcse", "0", "--profile", "quick"], "target_mcse must be"),
-        (["plan", "toy", *TARGET], "profile must be one of 'quick', 'small', 'one'"),
+        (
+            ["plan", "toy", *TARGET, "--profile", "standard"],
+            "profile must be one of 'quick', 'small', 'one'",
+        ),
         (
             ["plan", "toy", "--target-mcse", "1", "--measure", "n_empty", "--profile", "one"],
             "count",
@@ -169,6 +172,7 @@ def test_verify_finds_what_changed(place: Path, capsys: pytest.CaptureFixture[st
         r"  toy: performance: [0-9a-f]{16}, half, mse: estimate 0\.\d+ and 0\.\d+", said
     )
     assert ", plain, " not in said
+    assert "toy: results/toy was made from other sources: study_source " in said
     rewrite(study, "(0.501 * data", "(0.5 * data")
     # Another number of replicates, and a condition that nobody tracked.
     rewrite(study, "Profile(25", "Profile(26")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from pathlib import Path
 
@@ -31,7 +32,9 @@ def results(tmp_path: Path) -> Path:
         {"id": "A1", "statement": "and c."},
         {"id": "A2", "statement": "d"},
     ]
-    (folder / "manifest.json").write_text(json.dumps({"specification": {"claims": claims}}))
+    digests = {"claims.csv": hashlib.sha256(CLAIMS.encode()).hexdigest()}
+    manifest = {"specification": {"claims": claims}, "tables": digests}
+    (folder / "manifest.json").write_text(json.dumps(manifest))
     return tmp_path / "results"
 
 
@@ -67,7 +70,7 @@ def test_what_is_missing_is_named_and_nothing_written(
         fill_documents(docs, results)
     assert (docs / "a.md").read_text() == PAGE
     (results / "toy" / "manifest.json").write_text("{")
-    with pytest.raises(StoreError, match="cannot read the claims"):
+    with pytest.raises(StoreError, match="is not a manifest"):
         filled(PAGE, results)
     assert main(["docs", str(tmp_path / "none")]) == 2
     assert "there are no documents in" in capsys.readouterr().err

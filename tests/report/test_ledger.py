@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import csv
+import hashlib
+import json
 from pathlib import Path
 
 import pytest
@@ -22,6 +24,13 @@ def write_claims(root: Path, study: str, rows: list[tuple[str, str, str, str]]) 
         for claim, setting, quantity, verdict in rows:
             numbers = ["-0.5", "-0.49999999999999994", "1e-12", "-0.51", "-0.49", "0.02"]
             writer.writerow([claim, setting, quantity, *numbers, "rate", verdict])
+    return sign(path)
+
+
+def sign(path: Path) -> Path:
+    """Write the manifest that belongs to a table."""
+    digests = {path.name: hashlib.sha256(path.read_bytes()).hexdigest()}
+    (path.parent / "manifest.json").write_text(json.dumps({"tables": digests}))
     return path
 
 
@@ -136,6 +145,7 @@ def test_a_missing_folder_is_named(tmp_path: Path) -> None:
 def test_a_foreign_file_is_named_with_its_missing_columns(tmp_path: Path) -> None:
     (tmp_path / "rate").mkdir()
     (tmp_path / "rate" / "claims.csv").write_text("claim,verdict\nR1,supported\n")
+    sign(tmp_path / "rate" / "claims.csv")
     with pytest.raises(StoreError, match=r"rate.claims.csv lacks the columns setting, quantity"):
         write_ledger(tmp_path)
     assert not (tmp_path / "ledger.csv").exists()
@@ -144,5 +154,22 @@ def test_a_foreign_file_is_named_with_its_missing_columns(tmp_path: Path) -> Non
 def test_a_cut_off_row_is_refused(tmp_path: Path) -> None:
     path = write_claims(tmp_path, "rate", [("R1", "alpha=0.5", "mse", "supported")])
     path.write_text(path.read_text()[:-12])
+    sign(path)
     with pytest.raises(StoreError, match="wrong length"):
         write_ledger(tmp_path)
+
+
+def test_tables_of_two_runs_and_edited_ones_are_refused(tmp_path: Path) -> None:
+    path = write_claims(tmp_path, "rate", [("R1", "alpha=0.5", "mse", "refuted")])
+    write_ledger(tmp_path)
+    before = (tmp_path / "ledger.csv").read_bytes()
+    path.write_text(path.read_text().replace("refuted", "supported"))
+    with pytest.raises(StoreError, match=r"claims.csv is not the table"):
+        write_ledger(tmp_path)
+    sign(path).with_name("manifest.json").write_text("{}")
+    with pytest.raises(StoreError, match="is not a manifest"):
+        write_ledger(tmp_path)
+    path.with_name("manifest.json").unlink()
+    with pytest.raises(StoreError, match=r"manifest.json: No such file"):
+        write_ledger(tmp_path)
+    assert (tmp_path / "ledger.csv").read_bytes() == before

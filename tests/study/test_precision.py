@@ -30,7 +30,7 @@ from nwsim.study import (
 )
 from nwsim.study.pipeline import replay
 from nwsim.study.planning import TIMES
-from nwsim.study.precision import FLOOR, MAX_N_SIM, PILOT
+from nwsim.study.precision import FLOOR, MOST_FRESH, PILOT
 from nwsim.study.store import CHECKPOINT
 from tests.study.toys import (
     CountingExecutor,
@@ -129,6 +129,13 @@ def test_numbers_come_from_the_pilot_and_estimates_from_the_rest(toy: Path, tmp_
     counting = CountingExecutor()
     results = run_study(study, target=NOISE, out=tmp_path, executor=lambda: counting)
     manifest = json.loads((results.folder / "manifest.json").read_text())
+    met = manifest["precision"].pop("reached")
+    errors = results.performance.query("measure == 'noise'").mcse / 0.15
+    assert met == {
+        "estimates": len(errors),
+        "above": int((errors > 1).sum()),
+        "largest_ratio": pytest.approx(errors.max(), rel=1e-12),
+    }
     assert manifest["precision"] == {
         "target_mcse": 0.15,
         "relative": False,
@@ -278,7 +285,7 @@ def test_measures_without_a_mean_are_refused_by_name(
 
 
 def test_what_cannot_be_reached_is_refused(toy: Path, tmp_path: Path) -> None:
-    with pytest.raises(StudyError, match=rf"more than {MAX_N_SIM}; give a larger one"):
+    with pytest.raises(StudyError, match=rf"more than {MOST_FRESH}; give a larger one"):
         run_study(toy, target=PrecisionTarget(1e-4, ("noise",)), out=tmp_path)
     with pytest.raises(ParameterError, match="more than have streams"):
         run_study(toy, target=PrecisionTarget(1e-300), out=tmp_path)
