@@ -13,6 +13,7 @@ from nwsim.numerics._compile import (
     OUT_MATRIX,
     OUT_STACK,
     OUT_VECTOR,
+    STRICT,
     VECTOR,
     compiled,
 )
@@ -29,6 +30,22 @@ from nwsim.numerics.tiles import (
 )
 
 QUADRUPLE = types.UniTuple(types.float64, 4)
+
+
+# STRICT: a library's product of matrices rounds by the number of rows, and would let points
+# on the edge of a window in or out by which queries are asked together.
+@compiled(NOTHING(MATRIX, MATRIX, OUT_MATRIX), fastmath=STRICT)
+def project(X, P, out):  # type: ignore[no-untyped-def]
+    """Add X P to ``out``, each row as it would be on its own.
+
+    X : (n, d); P : (d, D); out : (n, D) zeros
+    """
+    for i in range(X.shape[0]):
+        row = out[i]
+        for a in range(X.shape[1]):
+            x = X[i, a]
+            for b in range(P.shape[1]):
+                row[b] = row[b] + x * P[a, b]
 
 
 @compiled(QUADRUPLE(VECTOR, VECTOR, VECTOR, VECTOR))
