@@ -14,7 +14,7 @@ from nwsim._typing import ArrayLike, BoolArray, FloatArray, IntArray
 from nwsim._validation import check_choice, check_real
 from nwsim.exceptions import ParameterError
 from nwsim.heads import check_head_weights, check_projections
-from nwsim.smoothing.engines import check_engine, lay_out
+from nwsim.smoothing.engines import Layout, check_engine
 from nwsim.smoothing.estimators import QuerySummary
 from nwsim.smoothing.fits import EMPTY_WINDOW_POLICIES, fallback_weights, refuse_empty
 from nwsim.smoothing.inputs import as_noise, as_values, check_size, prior_weights
@@ -159,9 +159,10 @@ class MultiHeadNadarayaWatson(RegressorMixin, BaseEstimator):
         self._y = check_size("y", np.array(targets, dtype=np.float64))
         self._projection = np.ascontiguousarray(np.concatenate(projections, axis=1))
         self._dims = [P.shape[1] for P in projections]
+        self._sample = np.ascontiguousarray(self._projected(inputs).T)
         self._heads = tuple(
-            WeightedSample(lay_out(Z, "plain"), kernel, np.full(Z.shape[1], h), prior)
-            for Z, h in zip(self._split(self._projected(inputs)), self.bandwidth_, strict=True)
+            WeightedSample(Layout("plain", Z), kernel, np.full(Z.shape[0], h), prior)
+            for Z, h in zip(self._split(self._sample), self.bandwidth_, strict=True)
         )
         return self
 
@@ -174,9 +175,9 @@ class MultiHeadNadarayaWatson(RegressorMixin, BaseEstimator):
         return out
 
     def _split(self, Z: FloatArray) -> list[FloatArray]:
-        """Return the columns of each head, from those of all."""
+        """Return the coordinates of each head, from those of all, (D, ...)."""
         ends = accumulate(self._dims)
-        return [Z[:, end - dim : end] for dim, end in zip(self._dims, ends, strict=True)]
+        return [Z[end - dim : end] for dim, end in zip(self._dims, ends, strict=True)]
 
     def _bandwidths(self, bandwidth: Any) -> FloatArray:
         accepted = f"a positive number or {self.n_heads_} positive numbers, one a head"
@@ -281,9 +282,7 @@ class MultiHeadNadarayaWatson(RegressorMixin, BaseEstimator):
             )
         prior = self._heads[0].prior
         used = prior > 0.0
-        Z = self._heads[0].layout.X
-        if self.n_heads_ > 1:
-            Z = np.concatenate([head.layout.X for head in self._heads])
+        Z = self._sample
         smoothed = np.ravel(as_values(values, n))
         if smoothed.size != n:
             raise ParameterError(f"values must be one column of {n} numbers; got {smoothed.size}")
@@ -331,7 +330,7 @@ class MultiHeadNadarayaWatson(RegressorMixin, BaseEstimator):
         for j in np.flatnonzero(odd.any(axis=1)):
             # The others keep their values, but covariances with them take their weights, too.
             wanted = np.flatnonzero(odd[j]) if noise is None else everyone
-            W = self._dense_weights(Z[j : j + 1], wanted, empty[j], odd[j])
+            W = self._dense_weights(Z[j], wanted, empty[j], odd[j])
             mean[j, wanted] = np.where(odd[j, wanted, None], W @ values.T, mean[j, wanted])
             if noise is not None:
                 scaled = W * np.sqrt(noise)
@@ -367,7 +366,7 @@ class MultiHeadNadarayaWatson(RegressorMixin, BaseEstimator):
         gram = np.zeros((m, n_heads, n_heads))
         prior = self._heads[0].prior
         head_sums(
-            np.concatenate([head.layout.X for head in self._heads]),
+            self._sample,
             Z,
             np.concatenate([[0], np.cumsum(self._dims)]).astype(np.int64),
             self.bandwidth_,
@@ -387,14 +386,14 @@ class MultiHeadNadarayaWatson(RegressorMixin, BaseEstimator):
     def _dense_weights(
         self, z: FloatArray, wanted: IntArray, empty: BoolArray, odd: BoolArray
     ) -> FloatArray:
-        """Return the smoothing weights (k, n) of the heads wanted at one projected query (1, D).
+        """Return the smoothing weights (k, n) of the heads wanted at one projected query (D,).
 
         empty, odd : (H,) whether a head's window is empty; whether that or faint
         """
         rows = []
         parts = self._split(z)
         for h in wanted:
-            head, part = self._heads[h], np.ascontiguousarray(parts[h])
+            head, part = self._heads[h], parts[h][None]
             if empty[h]:
                 rows.append(fallback_weights(head, part, self.empty_window)[0])
                 continue

@@ -82,10 +82,10 @@ def test_a_query_does_not_see_the_others(seed, kernel, policy, d, n_heads, shift
     ]
     for ours, parts in zip(together, zip(*alone, strict=True), strict=True):
         np.testing.assert_array_equal(ours, np.concatenate(parts))
-    sample, queries = model._split(model._projected(X)), model._split(model._projected(Q))
+    sample, queries = (model._split(model._projected(points).T) for points in (X, Q))
     weights = np.stack(
         [
-            NadarayaWatson(h, kernel, policy, "direct").fit(z, Y).weights(q)
+            NadarayaWatson(h, kernel, policy, "direct").fit(z.T, Y).weights(q.T)
             for z, q in zip(sample, queries, strict=True)
         ]
     )
