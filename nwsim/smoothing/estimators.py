@@ -99,7 +99,7 @@ class KernelSmoother(RegressorMixin, BaseEstimator):
         """
         kernel = get_kernel(self.kernel)
         check_choice("empty_window", self.empty_window, EMPTY_WINDOW_POLICIES)
-        check_real("tol", self.tol, above=0.0)
+        check_real("tol", self.tol, above=0.0, maximum=1.0)
         inputs, targets = self._validated(X, y)
         prior = prior_weights(sample_weight, inputs)
         n, d = inputs.shape
@@ -329,8 +329,9 @@ class NadarayaWatson(KernelSmoother):
         not depend on which queries are asked together. Bandwidth rules go along whole paths
         of bandwidths by routes of their own.
     tol : float, default 1e-12
-        How far an engine that approximates may be off, as a part of a window's sum of weights.
-        Where its error bound is larger, the window is summed point by point.
+        How far an engine that approximates may be off, as a part of a window's sum of weights,
+        at most 1. Where its error bound is larger, the window is summed point by point; below
+        some 1e-14 that is every window.
 
     Attributes
     ----------

@@ -65,7 +65,7 @@ class MultiHeadNadarayaWatson(RegressorMixin, BaseEstimator):
         What a head whose window holds no weight estimates.
     engine : {"auto", "direct"}, default "auto"
     tol : float, default 1e-12
-        Accuracy asked of engines that approximate; today's is exact to rounding.
+        Accuracy asked of engines that approximate, at most 1; today's is exact to rounding.
 
     Attributes
     ----------
@@ -137,7 +137,7 @@ class MultiHeadNadarayaWatson(RegressorMixin, BaseEstimator):
         """
         kernel = get_kernel(self.kernel)
         check_choice("empty_window", self.empty_window, EMPTY_WINDOW_POLICIES)
-        check_real("tol", self.tol, above=0.0)
+        check_real("tol", self.tol, above=0.0, maximum=1.0)
         projections = check_projections(self.projections)
         inputs, targets = validate_data(
             self, X, y, dtype=np.float64, order="C", multi_output=True, y_numeric=True
