@@ -310,9 +310,25 @@ class WeightedSample:
         """
         from nwsim.numerics.moments import nearest_members, nearest_squared
 
+        if self.layout.kind == "line":
+            starts, stops = self.nearest_ranges(Q)
+            at = np.arange(self.prior.size)
+            return (starts[:, None] <= at) & (at < stops[:, None]) & (self.prior > 0.0)
         least = np.empty(Q.shape[0])
         out = np.empty((Q.shape[0], self.layout.X.shape[1]), dtype=bool)
         nobody = np.full(Q.shape[0], -1, np.int64)
         nearest_squared(self.layout.X, Q, self.bandwidth, self.prior, nobody, least)
         nearest_members(self.layout.X, Q, self.bandwidth, self.prior, least, out)
         return out
+
+    def nearest_ranges(self, Q: FloatArray) -> tuple[IntArray, IntArray]:
+        """Return starts and stops (m,) of the points nearest to each query, on a sorted line.
+
+        Among them may be points of zero prior weight.
+        """
+        from nwsim.numerics.moments import nearest_on_line
+
+        starts, stops = (np.empty(Q.shape[0], np.int64) for _ in range(2))
+        q = np.ascontiguousarray(Q[:, 0])
+        nearest_on_line(self.layout.X[0], q, self.bandwidth[0], self.prior, starts, stops)
+        return starts, stops
