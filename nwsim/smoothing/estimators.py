@@ -37,12 +37,28 @@ from nwsim.smoothing.sums import MomentSums, WeightedSample
 
 @dataclass(frozen=True)
 class QuerySummary:
-    """What happened at a set of queries: the engine, and windows out of the ordinary."""
+    """What happened at a set of queries: the engine, and windows out of the ordinary.
+
+    Attributes
+    ----------
+    engine : str
+    n_queries : int
+    n_empty : int
+        Windows without usable weight, filled by the policy.
+    n_singular : int
+        Local linear fits that fell back to the local constant one.
+    n_pointwise : int
+        Windows that a fast engine left to a sum over their points, as its error bound exceeded
+        ``tol`` or their weights were about to underflow. Each costs what a direct sum costs:
+        where most do, another engine is faster. 0 for "direct", "window" and "cells", which
+        sum every window so.
+    """
 
     engine: str
     n_queries: int
     n_empty: int
     n_singular: int
+    n_pointwise: int = 0
 
 
 class KernelSmoother(RegressorMixin, BaseEstimator):
@@ -236,13 +252,18 @@ class KernelSmoother(RegressorMixin, BaseEstimator):
         return rows
 
     def summary(self, X_query: ArrayLike) -> QuerySummary:
-        """Return the engine and the numbers of empty and singular windows at the queries."""
+        """Return the engine and the numbers of windows out of the ordinary at the queries.
+
+        As in :meth:`predict`; noise variances of :meth:`moment_sums` may leave more windows in
+        doubt than means do.
+        """
         Q = self._queries(X_query)
         sample = self._sample
         engine = sample.engine_for(Q.shape[0], len(self._columns), self._degree)
         sums = replace(sample, engine=engine).sums(Q, sample.prior[None], degree=self._degree)
         fit = local_fit(sums, sample.kernel.signed)
-        return QuerySummary(engine, Q.shape[0], int(fit.empty.sum()), int(fit.singular.sum()))
+        n_empty, n_singular = int(fit.empty.sum()), int(fit.singular.sum())
+        return QuerySummary(engine, Q.shape[0], n_empty, n_singular, sums.n_pointwise)
 
     def moment_sums(
         self, X_query: ArrayLike, values: ArrayLike, noise_variance: float | ArrayLike

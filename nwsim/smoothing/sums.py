@@ -7,7 +7,7 @@ here and no m x n matrix is formed.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -56,6 +56,9 @@ class MomentSums:
         as to make the window empty
     log_scale : (m,) true sums are exp(log_scale) times the stored ones; 0 unless every
         weight of the window would underflow
+    n_pointwise : int
+        Windows that a fast engine left to a sum over their points; 0 where an engine sums every
+        window so.
     """
 
     gram: FloatArray
@@ -63,6 +66,7 @@ class MomentSums:
     noise_gram: FloatArray
     absolute: FloatArray
     log_scale: FloatArray
+    n_pointwise: int = 0
 
     @property
     def sum_k(self) -> FloatArray:
@@ -208,11 +212,13 @@ class WeightedSample:
         )
         engine = "direct" if exclude is not None else self.engine_for(m, len(columns), degree)
         data = (Q, columns, squares, left_out)
+        pointwise = np.zeros(0 if ENGINES[engine].ranges else m, dtype=bool)
         if ENGINES[engine].ranges:
             narrow = engine != "direct" or exclude is not None
             self._add(*data, result, slice(None), narrow)
         else:
             doubtful = self._add_fast(engine, Q, columns, squares, result)
+            pointwise[doubtful] = True
             if doubtful.size:
                 self._add(*data, result, doubtful)
         if self.kernel.support == np.inf:
@@ -221,7 +227,9 @@ class WeightedSample:
                 # Exactly what log-sum-exp does, spent only where it is needed.
                 result.log_scale[faint] = -self._shift(Q[faint], left_out[faint], degree)
                 self._add(*data, result, faint)
-        return result
+                if pointwise.size:
+                    pointwise[faint] = True
+        return replace(result, n_pointwise=int(pointwise.sum())) if pointwise.size else result
 
     def _add_fast(
         self,
