@@ -212,24 +212,23 @@ class WeightedSample:
         )
         engine = "direct" if exclude is not None else self.engine_for(m, len(columns), degree)
         data = (Q, columns, squares, left_out)
-        pointwise = np.zeros(0 if ENGINES[engine].ranges else m, dtype=bool)
+        pointwise = np.empty(0, np.int64)
         if ENGINES[engine].ranges:
             narrow = engine != "direct" or exclude is not None
             self._add(*data, result, slice(None), narrow)
         else:
-            doubtful = self._add_fast(engine, Q, columns, squares, result)
-            pointwise[doubtful] = True
-            if doubtful.size:
-                self._add(*data, result, doubtful)
+            pointwise = self._add_fast(engine, Q, columns, squares, result)
+            if pointwise.size:
+                self._add(*data, result, pointwise)
         if self.kernel.support == np.inf:
             faint = np.flatnonzero(result.absolute < FAINT * self.prior.max())
             if faint.size:
                 # Exactly what log-sum-exp does, spent only where it is needed.
                 result.log_scale[faint] = -self._shift(Q[faint], left_out[faint], degree)
                 self._add(*data, result, faint)
-                if pointwise.size:
-                    pointwise[faint] = True
-        return replace(result, n_pointwise=int(pointwise.sum())) if pointwise.size else result
+                if not ENGINES[engine].ranges:
+                    pointwise = np.union1d(pointwise, faint)
+        return replace(result, n_pointwise=pointwise.size) if pointwise.size else result
 
     def _add_fast(
         self,
