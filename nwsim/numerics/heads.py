@@ -12,7 +12,6 @@ from nwsim.numerics._compile import (
     NOTHING,
     OUT_MATRIX,
     OUT_STACK,
-    OUT_VECTOR,
     STRICT,
     VECTOR,
     compiled,
@@ -26,6 +25,7 @@ from nwsim.numerics.tiles import (
     exponential_values,
     inner,
     kernel_values,
+    product,
     two_inner,
 )
 
@@ -61,13 +61,6 @@ def two_by_two(a, b, c, d):  # type: ignore[no-untyped-def]
         u += b[i] * c[i]
         v += b[i] * d[i]
     return s, t, u, v
-
-
-@compiled(NOTHING(VECTOR, VECTOR, OUT_VECTOR))
-def product(a, b, out):  # type: ignore[no-untyped-def]
-    """Fill ``out`` with a_i b_i."""
-    for i in range(a.shape[0]):
-        out[i] = a[i] * b[i]
 
 
 @compiled(NOTHING(MATRIX, VECTOR, OUT_MATRIX, OUT_MATRIX))
