@@ -99,8 +99,10 @@ class KernelSmoother(RegressorMixin, BaseEstimator):
         y : array_like, (n,) or (n, p)
             Responses.
         sample_weight : array_like, (n,), optional
-            Prior weight of each sample, nonnegative with a positive sum; it multiplies the
-            kernel.
+            Prior weight of each sample, nonnegative and not all zero; it multiplies the
+            kernel. Means and their variances depend on ratios alone. If some positive weight
+            is not within 1e-50 to 1e50, all are divided by the power of two next below the
+            largest, and those below 1e-100 of it count as zero.
 
         Returns
         -------
@@ -282,8 +284,8 @@ class KernelSmoother(RegressorMixin, BaseEstimator):
         -------
         MomentSums
             ``sum_k`` (m,), ``sum_kv`` (m, p), ``sum_k2s2`` (m,), and the moments behind
-            them; weights are prior_i K((q - x_i) / h), and empty windows are left as they
-            are.
+            them; weights are prior_i K((q - x_i) / h), with the prior weights as :meth:`fit`
+            keeps them, and empty windows are left as they are.
         """
         Q = self._queries(X_query)
         columns, squares = self._columns_of(values, noise_variance)

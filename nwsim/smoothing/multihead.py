@@ -128,7 +128,7 @@ class MultiHeadNadarayaWatson(RegressorMixin, BaseEstimator):
         X : array_like, (n, d)
         y : array_like, (n,) or (n, p)
         sample_weight : array_like, (n,), optional
-            Prior weight of each sample, nonnegative.
+            Prior weight of each sample, as for :class:`NadarayaWatson`.
 
         Raises
         ------
