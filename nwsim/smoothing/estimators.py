@@ -397,6 +397,14 @@ class LocalLinear(KernelSmoother):
     there is the estimate. A window whose points do not determine a line falls back to the
     Nadaraya-Watson value and is counted by :meth:`summary`.
 
+    Moments are taken about the query, and those of a window whose points lie close together but
+    away from it cancel. With c the reciprocal condition number of its moments (diagonal scaled
+    to one), some (s / 2a)^2 for points that spread by a standard deviation s at a distance a, the
+    noise variance is off by up to some 1e-15 / c of itself, and the mean by as much of
+    sum |W_i| max |y_i|. So both keep some five digits at c = 1e-10, below which a window counts
+    as singular, and twelve at c = 1e-3; W are the smoothing weights, and rows of :meth:`weights`
+    lose as much.
+
     References
     ----------
     Fan & Gijbels (1996), "Local Polynomial Modelling and Its Applications", chapter 3.
