@@ -23,13 +23,7 @@ from nwsim.inference.constants import (
 from nwsim.inference.decomposition import Decomposition, decompose
 from nwsim.inference.jackknife import jackknife, jackknife_se
 from nwsim.inference.laws import LawComparison, LawScore, held_out_laws
-from nwsim.inference.optima import (
-    BestLevel,
-    Slope,
-    best_level,
-    best_level_slope,
-    interior_optimum,
-)
+from nwsim.inference.optima import BestLevel, best_level, interior_optimum
 from nwsim.inference.paired import Crossing, crossing, log_log_slope, paired_slope
 from nwsim.inference.performance import (
     difference,
@@ -61,13 +55,11 @@ __all__ = [
     "LocalSlope",
     "RateExponents",
     "RateFit",
-    "Slope",
     "Trend",
     "Verdict",
     "asymptotic_bias",
     "asymptotic_variance",
     "best_level",
-    "best_level_slope",
     "combine",
     "conditional_moments",
     "crossing",

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from nwsim._typing import ArrayLike, BoolArray, FloatArray, IntArray
+from nwsim._typing import ArrayLike, FloatArray, IntArray
 from nwsim._validation import check_array, check_integer, check_real
 from nwsim.exceptions import ParameterError
 from nwsim.inference.records import Estimate
@@ -50,35 +50,6 @@ class BestLevel:
     ci_low: float
     ci_high: float
     mcse: float
-
-
-@dataclass(frozen=True)
-class Slope:
-    """Slope of log best level on log x.
-
-    Attributes
-    ----------
-    slope, se : float
-        Least-squares slope, and the standard deviation of its bootstrap draws.
-    ci_low, ci_high : float
-        Central 95% of the bootstrap draws.
-    best : ndarray, shape (g,)
-        Best level at each x.
-    at_edge : ndarray of bool, shape (g,)
-        Whether it is the first or last level, so that the optimum may lie beyond.
-    resolution : float
-        How far the slope may be off because the grid is coarse: if every true optimum lies
-        nearer (in log) to its best level than to the neighbours, and within the grid, the
-        slope of the true optima is within this of `slope`.
-    """
-
-    slope: float
-    se: float
-    ci_low: float
-    ci_high: float
-    best: FloatArray
-    at_edge: BoolArray
-    resolution: float
 
 
 class Draws:
@@ -153,69 +124,6 @@ def best_level(
     # The ends of the interval are levels, never points between two.
     low, high = np.quantile(boot, (0.025, 0.975), method="inverted_cdf")
     return BestLevel(float(draws.best[0]), shares, float(low), float(high), float(boot.std()))
-
-
-def best_level_slope(
-    x: ArrayLike,
-    levels: Sequence[ArrayLike],
-    values: Sequence[ArrayLike],
-    rng: np.random.Generator,
-    n_boot: int = N_BOOT,
-) -> Slope:
-    """Slope of the log of the best level on log x, over groups of replicates.
-
-    Parameters
-    ----------
-    x : array_like, shape (g,)
-        > 0, one a group, at least two distinct.
-    levels : sequence of g array_like, shapes (k_g,)
-        Levels > 0 in each group, distinct.
-    values : sequence of g array_like, shapes (R_g, k_g)
-        Replicates of each group; groups are independent of each other.
-    rng : Generator
-        Draws the bootstrap, in every group on its own.
-    n_boot : int
-        Bootstrap draws.
-
-    Returns
-    -------
-    Slope
-        NaN where a group has no replicate; no precision where one has a single one.
-
-    Raises
-    ------
-    ParameterError
-        On NaN, infinity, x or levels that are not > 0 or not distinct, or lengths that do
-        not match.
-
-    Notes
-    -----
-    Ordinary least squares, all groups alike: weights by precision would rest the slope on the
-    groups whose best level happens never to change. A discrete optimum makes the bootstrap
-    distribution lumpy. Its interval is about replicates alone and has no width where one
-    level always wins; `resolution` is about the grid, and only the two together say what is
-    known of the slope.
-    """
-    at, groups = check_groups(x, levels, values, rng, n_boot)
-    log_x = np.log(at)
-    if np.unique(log_x).size < 2:
-        raise ParameterError("x must hold at least two distinct values")
-    weights = (log_x - log_x.mean()) / float(np.square(log_x - log_x.mean()).sum())
-    best = np.column_stack([group.best for group in groups])
-    slopes = np.einsum("bg,g->b", np.log(best), weights)
-    boot = slopes[1:]
-    low, high = np.quantile(boot, (0.025, 0.975))
-    gaps = [half_gaps(group.levels) for group in groups]
-    slack = [gap[:, group.position[0]].max() for gap, group in zip(gaps, groups, strict=True)]
-    return Slope(
-        slope=float(slopes[0]),
-        se=float(boot.std()),
-        ci_low=float(low),
-        ci_high=float(high),
-        best=best[0],
-        at_edge=np.array([group.at_edge for group in groups]),
-        resolution=float((np.abs(weights) * slack).sum()),
-    )
 
 
 def interior_optimum(levels: ArrayLike, values: ArrayLike, margin: float = 0.0) -> Verdict:

@@ -22,7 +22,7 @@ TRIPLE = types.UniTuple(types.float64, 3)
 
 
 @compiled(NOTHING(VECTOR, REAL, REAL, OUT_VECTOR))
-def add_squares(x, q, per_h, out):  # type: ignore[no-untyped-def]
+def add_scaled_squares(x, q, per_h, out):  # type: ignore[no-untyped-def]
     """Add ((q - x_i) per_h)^2 to ``out``."""
     for i in range(x.shape[0]):
         u = (q - x[i]) * per_h
@@ -111,7 +111,7 @@ def ensemble_sums(  # type: ignore[no-untyped-def]
                 stop = min(start + TILE, n)
                 v[start:stop] = 0.0
                 for a in range(rows[h], rows[h + 1]):
-                    add_squares(Z[a, start:stop], Q[j, a], per_h, v[start:stop])
+                    add_scaled_squares(Z[a, start:stop], Q[j, a], per_h, v[start:stop])
                 nearest = min(nearest, least(v[start:stop]))
             # The nearest point's kernel value becomes 1: sums neither vanish nor overflow.
             shift = 0.5 * nearest if family == GAUSSIAN else np.sqrt(nearest)

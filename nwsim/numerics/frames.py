@@ -15,7 +15,7 @@ from nwsim.numerics._compile import (
     compiled,
 )
 from nwsim.numerics.exponential import LOG2_E, exp2_nonpositive
-from nwsim.numerics.tiles import inner, squared_inner
+from nwsim.numerics.tiles import inner, product, squared_inner
 
 
 @compiled(NOTHING(VECTOR, REAL, OUT_VECTOR))
@@ -26,7 +26,7 @@ def differences(x, q, out):  # type: ignore[no-untyped-def]
 
 
 @compiled(NOTHING(VECTOR, OUT_VECTOR))
-def add_squares(t, out):  # type: ignore[no-untyped-def]
+def add_own_squares(t, out):  # type: ignore[no-untyped-def]
     """Add t_i^2 to ``out``."""
     for i in range(t.shape[0]):
         out[i] = out[i] + t[i] * t[i]
@@ -72,13 +72,6 @@ def centred_product(w, c, mean, out):  # type: ignore[no-untyped-def]
         out[i] = w[i] * (c[i] - mean)
 
 
-@compiled(NOTHING(VECTOR, VECTOR, OUT_VECTOR))
-def product(x, y, out):  # type: ignore[no-untyped-def]
-    """Fill ``out`` with x_i y_i."""
-    for i in range(x.shape[0]):
-        out[i] = x[i] * y[i]
-
-
 @compiled(
     NOTHING(
         MATRIX, MATRIX, MATRIX, MATRIX, VECTOR, VECTOR, VECTOR, VECTOR, VECTOR, FLAG,
@@ -120,7 +113,7 @@ def ensemble_risk(  # type: ignore[no-untyped-def]
             w[k, :] = 0.0
             for b in range(k * d_k, (k + 1) * d_k):
                 differences(Z[b], projected[j, b], t[b])
-                add_squares(t[b], w[k])
+                add_own_squares(t[b], w[k])
             normal_weights(w[k], 0.5 / (bandwidth[k] * bandwidth[k]))
             add_scaled(weights[k], w[k], joint)
         error = inner(joint, f) - truth[j]

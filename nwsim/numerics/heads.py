@@ -12,7 +12,7 @@ from nwsim.numerics._compile import (
     NOTHING,
     OUT_MATRIX,
     OUT_STACK,
-    OUT_VECTOR,
+    STRICT,
     VECTOR,
     compiled,
 )
@@ -25,10 +25,27 @@ from nwsim.numerics.tiles import (
     exponential_values,
     inner,
     kernel_values,
+    product,
     two_inner,
 )
 
 QUADRUPLE = types.UniTuple(types.float64, 4)
+
+
+# STRICT: a library's product of matrices rounds by the number of rows, and would let points
+# on the edge of a window in or out by which queries are asked together.
+@compiled(NOTHING(MATRIX, MATRIX, OUT_MATRIX), fastmath=STRICT)
+def project(X, P, out):  # type: ignore[no-untyped-def]
+    """Add X P to ``out``, each row as it would be on its own.
+
+    X : (n, d); P : (d, D); out : (n, D) zeros
+    """
+    for i in range(X.shape[0]):
+        row = out[i]
+        for a in range(X.shape[1]):
+            x = X[i, a]
+            for b in range(P.shape[1]):
+                row[b] = row[b] + x * P[a, b]
 
 
 @compiled(QUADRUPLE(VECTOR, VECTOR, VECTOR, VECTOR))
@@ -44,13 +61,6 @@ def two_by_two(a, b, c, d):  # type: ignore[no-untyped-def]
         u += b[i] * c[i]
         v += b[i] * d[i]
     return s, t, u, v
-
-
-@compiled(NOTHING(VECTOR, VECTOR, OUT_VECTOR))
-def product(a, b, out):  # type: ignore[no-untyped-def]
-    """Fill ``out`` with a_i b_i."""
-    for i in range(a.shape[0]):
-        out[i] = a[i] * b[i]
 
 
 @compiled(NOTHING(MATRIX, VECTOR, OUT_MATRIX, OUT_MATRIX))

@@ -15,10 +15,13 @@ from nwsim.numerics._compile import (
     INTEGER,
     MATRIX,
     NOTHING,
+    OUT_INDICES,
     OUT_MASK,
     OUT_MATRIX,
     OUT_STACK,
     OUT_VECTOR,
+    REAL,
+    STRICT,
     VECTOR,
     compiled,
 )
@@ -273,3 +276,66 @@ def nearest_members(X, Q, bandwidth, prior, least, out):  # type: ignore[no-unty
             squared_distances(X, Q, j, bandwidth, GAUSSIAN, start, width, v)
             for i in range(width):
                 out[j, start + i] = v[i] <= least[j] and prior[start + i] > 0.0
+
+
+@compiled(REAL(REAL, REAL, REAL), fastmath=STRICT)
+def squared_distance(q, x, h):  # type: ignore[no-untyped-def]
+    """Return ((q - x) / h)^2, rounded as in every search."""
+    u = (q - x) / h
+    return u * u
+
+
+@compiled(NOTHING(VECTOR, VECTOR, REAL, VECTOR, OUT_INDICES, OUT_INDICES))
+def nearest_on_line(x, q, h, prior, starts, stops):  # type: ignore[no-untyped-def]
+    """Fill in the range ``starts[j]:stops[j]`` of the points nearest to each query (ties).
+
+    Distances grow to either side, also when rounded, so that what ties stands together. Points
+    of no prior are not looked for, but may stand among the others.
+
+    Parameters
+    ----------
+    x : (n,) ascending; q : (m,); prior : (n,), not all zero
+    """
+    n = x.shape[0]
+    up_to = np.searchsorted(x, q)
+    for j in range(q.shape[0]):
+        left, right = up_to[j] - 1, up_to[j]
+        while left >= 0 and not prior[left] > 0.0:
+            left -= 1
+        while right < n and not prior[right] > 0.0:
+            right += 1
+        least = np.inf
+        if left >= 0:
+            least = squared_distance(q[j], x[left], h)
+        if right < n:
+            least = min(least, squared_distance(q[j], x[right], h))
+        starts[j] = right
+        while left >= 0 and squared_distance(q[j], x[left], h) <= least:
+            starts[j] = left
+            left -= 1
+        stops[j] = up_to[j]
+        while right < n and squared_distance(q[j], x[right], h) <= least:
+            right += 1
+            stops[j] = right
+
+
+@compiled(
+    NOTHING(INDICES, INDICES, VECTOR, MATRIX, VECTOR, OUT_MATRIX, OUT_VECTOR), fastmath=STRICT
+)
+def range_means(starts, stops, prior, columns, squares, mean, variance):  # type: ignore[no-untyped-def]
+    """Add to ``mean`` (m, p) and ``variance`` (m,) those of each range, weighted by the prior.
+
+    columns : (1 + p, n) the prior, then prior times values
+    squares : (n,) squared prior times noise variances, or (0,)
+    """
+    for j in range(starts.shape[0]):
+        total = 0.0
+        for i in range(starts[j], stops[j]):
+            total += prior[i]
+        for i in range(starts[j], stops[j]):
+            if prior[i] > 0.0:
+                weight = prior[i] / total * (1.0 / prior[i])
+                for c in range(mean.shape[1]):
+                    mean[j, c] += weight * columns[c + 1, i]
+                if squares.shape[0] > 0:
+                    variance[j] += weight * weight * squares[i]

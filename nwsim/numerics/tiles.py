@@ -345,6 +345,13 @@ def squared_inner(k, noise):  # type: ignore[no-untyped-def]
     return s
 
 
+@compiled(NOTHING(VECTOR, VECTOR, OUT_VECTOR))
+def product(a, b, out):  # type: ignore[no-untyped-def]
+    """Fill ``out`` with a_i b_i."""
+    for i in range(a.shape[0]):
+        out[i] = a[i] * b[i]
+
+
 @compiled(NOTHING(OUT_VECTOR, VECTOR))
 def scale(k, factor):  # type: ignore[no-untyped-def]
     """Multiply ``k`` by ``factor`` in place."""

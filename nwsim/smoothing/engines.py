@@ -85,6 +85,11 @@ def able_engines(kernel: Kernel, dim: int, degree: int) -> list[str]:
     return [name for name, engine in ENGINES.items() if engine.serves(kernel, dim, degree)]
 
 
+def in_words(dim: int) -> str:
+    """Return a number of dimensions as a message says it."""
+    return f"{dim} dimension" if dim == 1 else f"{dim} dimensions"
+
+
 def check_engine(engine: str, kernel: Kernel, dim: int, degree: int) -> str:
     """Return the engine's name, or ``auto``; refuse one that cannot serve."""
     check_choice("engine", engine, ("auto", *ENGINES))
@@ -92,7 +97,7 @@ def check_engine(engine: str, kernel: Kernel, dim: int, degree: int) -> str:
     if engine != "auto" and engine not in able:
         fit = "a local linear fit with " if degree else ""
         raise ParameterError(
-            f"engine {engine!r} cannot serve {fit}kernel {kernel.name!r} in {dim} dimensions; "
+            f"engine {engine!r} cannot serve {fit}kernel {kernel.name!r} in {in_words(dim)}; "
             f"use one of {', '.join(able)}"
         )
     return engine

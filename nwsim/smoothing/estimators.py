@@ -37,12 +37,28 @@ from nwsim.smoothing.sums import MomentSums, WeightedSample
 
 @dataclass(frozen=True)
 class QuerySummary:
-    """What happened at a set of queries: the engine, and windows out of the ordinary."""
+    """What happened at a set of queries: the engine, and windows out of the ordinary.
+
+    Attributes
+    ----------
+    engine : str
+    n_queries : int
+    n_empty : int
+        Windows without usable weight, filled by the policy.
+    n_singular : int
+        Local linear fits that fell back to the local constant one.
+    n_pointwise : int
+        Windows that a fast engine left to a sum over their points, as its error bound exceeded
+        ``tol`` or their weights were about to underflow. Each costs what a direct sum costs:
+        where most do, another engine is faster. 0 for "direct", "window" and "cells", which
+        sum every window so.
+    """
 
     engine: str
     n_queries: int
     n_empty: int
     n_singular: int
+    n_pointwise: int = 0
 
 
 class KernelSmoother(RegressorMixin, BaseEstimator):
@@ -83,8 +99,10 @@ class KernelSmoother(RegressorMixin, BaseEstimator):
         y : array_like, (n,) or (n, p)
             Responses.
         sample_weight : array_like, (n,), optional
-            Prior weight of each sample, nonnegative with a positive sum; it multiplies the
-            kernel.
+            Prior weight of each sample, nonnegative and not all zero; it multiplies the
+            kernel. Means and their variances depend on ratios alone. If some positive weight
+            is not within 1e-50 to 1e50, all are divided by the power of two next below the
+            largest, and those below 1e-100 of it count as zero.
 
         Returns
         -------
@@ -99,7 +117,7 @@ class KernelSmoother(RegressorMixin, BaseEstimator):
         """
         kernel = get_kernel(self.kernel)
         check_choice("empty_window", self.empty_window, EMPTY_WINDOW_POLICIES)
-        check_real("tol", self.tol, above=0.0)
+        check_real("tol", self.tol, above=0.0, maximum=1.0)
         inputs, targets = self._validated(X, y)
         prior = prior_weights(sample_weight, inputs)
         n, d = inputs.shape
@@ -236,13 +254,18 @@ class KernelSmoother(RegressorMixin, BaseEstimator):
         return rows
 
     def summary(self, X_query: ArrayLike) -> QuerySummary:
-        """Return the engine and the numbers of empty and singular windows at the queries."""
+        """Return the engine and the numbers of windows out of the ordinary at the queries.
+
+        As in :meth:`predict`; noise variances of :meth:`moment_sums` may leave more windows in
+        doubt than means do.
+        """
         Q = self._queries(X_query)
         sample = self._sample
         engine = sample.engine_for(Q.shape[0], len(self._columns), self._degree)
         sums = replace(sample, engine=engine).sums(Q, sample.prior[None], degree=self._degree)
         fit = local_fit(sums, sample.kernel.signed)
-        return QuerySummary(engine, Q.shape[0], int(fit.empty.sum()), int(fit.singular.sum()))
+        n_empty, n_singular = int(fit.empty.sum()), int(fit.singular.sum())
+        return QuerySummary(engine, Q.shape[0], n_empty, n_singular, sums.n_pointwise)
 
     def moment_sums(
         self, X_query: ArrayLike, values: ArrayLike, noise_variance: float | ArrayLike
@@ -261,8 +284,8 @@ class KernelSmoother(RegressorMixin, BaseEstimator):
         -------
         MomentSums
             ``sum_k`` (m,), ``sum_kv`` (m, p), ``sum_k2s2`` (m,), and the moments behind
-            them; weights are prior_i K((q - x_i) / h), and empty windows are left as they
-            are.
+            them; weights are prior_i K((q - x_i) / h), with the prior weights as :meth:`fit`
+            keeps them, and empty windows are left as they are.
         """
         Q = self._queries(X_query)
         columns, squares = self._columns_of(values, noise_variance)
@@ -329,8 +352,9 @@ class NadarayaWatson(KernelSmoother):
         not depend on which queries are asked together. Bandwidth rules go along whole paths
         of bandwidths by routes of their own.
     tol : float, default 1e-12
-        How far an engine that approximates may be off, as a part of a window's sum of weights.
-        Where its error bound is larger, the window is summed point by point.
+        How far an engine that approximates may be off, as a part of a window's sum of weights,
+        at most 1. Where its error bound is larger, the window is summed point by point; below
+        some 1e-14 that is every window.
 
     Attributes
     ----------
@@ -372,6 +396,14 @@ class LocalLinear(KernelSmoother):
     At each query a line is fitted by least squares with the kernel's weights; its value
     there is the estimate. A window whose points do not determine a line falls back to the
     Nadaraya-Watson value and is counted by :meth:`summary`.
+
+    Moments are taken about the query, and those of a window whose points lie close together but
+    away from it cancel. With c the reciprocal condition number of its moments (diagonal scaled
+    to one), some (s / 2a)^2 for points that spread by a standard deviation s at a distance a, the
+    noise variance is off by up to some 1e-15 / c of itself, and the mean by as much of
+    sum |W_i| max |y_i|. So both keep some five digits at c = 1e-10, below which a window counts
+    as singular, and twelve at c = 1e-3; W are the smoothing weights, and rows of :meth:`weights`
+    lose as much.
 
     References
     ----------

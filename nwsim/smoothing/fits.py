@@ -114,6 +114,14 @@ def apply_policy(
     if not empty.size:
         return fit
     mean, variance = fit.mean.copy(), fit.noise_variance.copy()
+    if policy == "nearest" and sample.layout.kind == "line":
+        from nwsim.numerics.moments import range_means
+
+        ranges = sample.nearest_ranges(Q[empty])
+        filled = np.zeros((empty.size, mean.shape[1])), np.zeros(empty.size)
+        range_means(*ranges, sample.prior, columns, squares, *filled)
+        mean[empty], variance[empty] = filled
+        return LocalFit(mean, variance, fit.solution, fit.empty, fit.singular)
     # Columns and squares carry the prior weights: the smoothing weights' factors beside them.
     per_prior = np.divide(1.0, sample.prior, out=np.zeros_like(sample.prior), where=columns[0] > 0)
     step = max(1, _CHUNK_BYTES // (8 * sample.prior.size))

@@ -12,7 +12,8 @@ import numpy as np
 
 from nwsim._typing import FloatArray
 from nwsim.exceptions import ParameterError
-from nwsim.smoothing.engines import Layout
+from nwsim.smoothing.engines import Layout, able_engines, in_words
+from nwsim.smoothing.kernels import get_kernel
 
 # The library reaches no better than this part of the weight of the sample.
 FINEST = 1e-14
@@ -40,7 +41,8 @@ def precision(span: FloatArray, bandwidth: FloatArray, tol: float) -> float:
 def thinnest(span: FloatArray, bandwidth: FloatArray, tol: float) -> float:
     """Return how thin the sample may be at a query, against the average, to meet ``tol``."""
     eps = precision(span, bandwidth, tol)
-    return float(_WORST * eps / (tol * typical_share(span, bandwidth)))
+    allowed = tol * typical_share(span, bandwidth)
+    return float(_WORST * eps / max(allowed, np.finfo(float).tiny))
 
 
 def modes(extent: FloatArray, bandwidth: FloatArray, eps: float) -> tuple[FloatArray, FloatArray]:
@@ -96,9 +98,11 @@ def nufft_sums(
     low, high = np.minimum(low, Q.min(axis=0)), np.maximum(high, Q.max(axis=0))
     period, count = modes(high - low, bandwidth, eps)
     if np.prod(count) > MOST_MODES:
+        others = [name for name in able_engines(get_kernel("gaussian"), d, 0) if name != "nufft"]
         raise ParameterError(
             f"engine 'nufft' would need {np.prod(count):.3g} Fourier coefficients for this "
-            f"bandwidth, more than {MOST_MODES}; use another engine or a larger bandwidth"
+            f"bandwidth, more than {MOST_MODES}; use a larger bandwidth or one of the engines "
+            f"that can serve kernel 'gaussian' in {in_words(d)}: {', '.join(others)}"
         )
     shape = tuple(int(k) for k in count)
     step = 2.0 * np.pi / period

@@ -13,6 +13,10 @@ from nwsim.exceptions import ParameterError
 from nwsim.smoothing.bandwidths import SELECTORS
 
 LARGEST = 1e300
+# Products of prior weights within these with a kernel's, and their squares, stay in the range
+# of float64; beyond, a variance would silently come out as zero.
+_LEAST_WEIGHT, _MOST_WEIGHT = 1e-50, 1e50
+_FORGOTTEN = _LEAST_WEIGHT / _MOST_WEIGHT
 
 
 def as_columns(X: ArrayLike) -> Any:
@@ -46,18 +50,21 @@ def given_bandwidth(bandwidth: Any, dim: int) -> FloatArray | None:
 
 
 def prior_weights(sample_weight: ArrayLike | None, X: FloatArray) -> FloatArray:
-    """Return the prior weights (n,) of a sample, ones if None."""
+    """Return the prior weights (n,) of a sample, ones if None.
+
+    Only their ratios matter. Where some are not within 1e-50 to 1e50, all are divided by the power
+    of two next below the largest, and those below 1e-100 of it count as zero.
+    """
     if sample_weight is None:
         return np.ones(X.shape[0])
     prior: FloatArray = _check_sample_weight(sample_weight, X, dtype=np.float64)
-    # Products of such weights with a kernel's, and their squares, stay in the range of float64;
-    # beyond, a variance would silently come out as zero.
-    positive = prior[prior > 0.0]
-    if np.any(prior < 0.0) or not positive.size or not np.all(np.abs(np.log10(positive)) <= 50):
-        raise ParameterError(
-            "sample_weight must be zero or between 1e-50 and 1e50, and not all zero"
-        )
-    return np.array(prior)
+    if np.any(prior < 0.0) or not np.any(prior > 0.0):
+        raise ParameterError("sample_weight must be nonnegative and not all zero")
+    if prior.max() <= _MOST_WEIGHT and prior[prior > 0.0].min() >= _LEAST_WEIGHT:
+        return np.array(prior)
+    # A power of two, so that the weights that stay lose no digit.
+    scaled = np.ldexp(prior, 1 - np.frexp(prior.max())[1])
+    return np.where(scaled < _FORGOTTEN, 0.0, scaled)
 
 
 def as_values(values: ArrayLike, n: int) -> FloatArray:

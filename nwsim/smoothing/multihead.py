@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import accumulate
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -9,11 +10,11 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from nwsim._typing import ArrayLike, BoolArray, FloatArray
+from nwsim._typing import ArrayLike, BoolArray, FloatArray, IntArray
 from nwsim._validation import check_choice, check_real
 from nwsim.exceptions import ParameterError
 from nwsim.heads import check_head_weights, check_projections
-from nwsim.smoothing.engines import check_engine, lay_out
+from nwsim.smoothing.engines import Layout, check_engine
 from nwsim.smoothing.estimators import QuerySummary
 from nwsim.smoothing.fits import EMPTY_WINDOW_POLICIES, fallback_weights, refuse_empty
 from nwsim.smoothing.inputs import as_noise, as_values, check_size, prior_weights
@@ -64,7 +65,7 @@ class MultiHeadNadarayaWatson(RegressorMixin, BaseEstimator):
         What a head whose window holds no weight estimates.
     engine : {"auto", "direct"}, default "auto"
     tol : float, default 1e-12
-        Accuracy asked of engines that approximate; today's is exact to rounding.
+        Accuracy asked of engines that approximate, at most 1; today's is exact to rounding.
 
     Attributes
     ----------
@@ -127,7 +128,7 @@ class MultiHeadNadarayaWatson(RegressorMixin, BaseEstimator):
         X : array_like, (n, d)
         y : array_like, (n,) or (n, p)
         sample_weight : array_like, (n,), optional
-            Prior weight of each sample, nonnegative.
+            Prior weight of each sample, as for :class:`NadarayaWatson`.
 
         Raises
         ------
@@ -136,7 +137,7 @@ class MultiHeadNadarayaWatson(RegressorMixin, BaseEstimator):
         """
         kernel = get_kernel(self.kernel)
         check_choice("empty_window", self.empty_window, EMPTY_WINDOW_POLICIES)
-        check_real("tol", self.tol, above=0.0)
+        check_real("tol", self.tol, above=0.0, maximum=1.0)
         projections = check_projections(self.projections)
         inputs, targets = validate_data(
             self, X, y, dtype=np.float64, order="C", multi_output=True, y_numeric=True
@@ -156,12 +157,27 @@ class MultiHeadNadarayaWatson(RegressorMixin, BaseEstimator):
         self.head_weights_ = check_head_weights(self.head_weights, self.n_heads_)
         prior = prior_weights(sample_weight, inputs)
         self._y = check_size("y", np.array(targets, dtype=np.float64))
-        self._projections = projections
+        self._projection = np.ascontiguousarray(np.concatenate(projections, axis=1))
+        self._dims = [P.shape[1] for P in projections]
+        self._sample = np.ascontiguousarray(self._projected(inputs).T)
         self._heads = tuple(
-            WeightedSample(lay_out(inputs @ P, "plain"), kernel, np.full(P.shape[1], h), prior)
-            for P, h in zip(projections, self.bandwidth_, strict=True)
+            WeightedSample(Layout("plain", Z), kernel, np.full(Z.shape[0], h), prior)
+            for Z, h in zip(self._split(self._sample), self.bandwidth_, strict=True)
         )
         return self
+
+    def _projected(self, X: FloatArray) -> FloatArray:
+        """Return X (n, d) in the coordinates of all heads, (n, D), head after head."""
+        from nwsim.numerics.heads import project
+
+        out = np.zeros((X.shape[0], self._projection.shape[1]))
+        project(X, self._projection, out)
+        return out
+
+    def _split(self, Z: FloatArray) -> list[FloatArray]:
+        """Return the coordinates of each head, from those of all, (D, ...)."""
+        ends = accumulate(self._dims)
+        return [Z[end - dim : end] for dim, end in zip(self._dims, ends, strict=True)]
 
     def _bandwidths(self, bandwidth: Any) -> FloatArray:
         accepted = f"a positive number or {self.n_heads_} positive numbers, one a head"
@@ -177,8 +193,10 @@ class MultiHeadNadarayaWatson(RegressorMixin, BaseEstimator):
 
     def predict(self, X_query: ArrayLike) -> FloatArray:
         """Return the ensemble's values at the queries, (m,) or (m, p) as y was."""
-        combined = np.einsum("h,mh...->m...", self._weights(), self.predict_heads(X_query))
-        return np.ascontiguousarray(combined)
+        heads = self.predict_heads(X_query)
+        weighted = self._weights().reshape(-1, *[1] * (heads.ndim - 2)) * heads
+        # One by one: the order of other sums depends on how many queries there are.
+        return np.ascontiguousarray(np.add.accumulate(weighted, axis=1)[:, -1])
 
     def predict_heads(self, X_query: ArrayLike) -> FloatArray:
         """Return each head's values at the queries, (m, H) or (m, H, p) as y was."""
@@ -190,7 +208,8 @@ class MultiHeadNadarayaWatson(RegressorMixin, BaseEstimator):
     def summary(self, X_query: ArrayLike) -> QuerySummary:
         """Return the engine and the number of heads' windows that are empty at the queries."""
         Q = self._queries(X_query)
-        sums, absolute, _, _ = self._sums(Q, np.empty((0, self._y.shape[0])), np.empty(0))
+        no_values = np.empty((0, self._y.shape[0]))
+        sums, absolute, _, _ = self._sums(self._projected(Q), no_values, np.empty(0))
         empty = self._empty(Q, sums, absolute)
         return QuerySummary(self.engine_, Q.shape[0], int(empty.sum()), 0)
 
@@ -263,20 +282,17 @@ class MultiHeadNadarayaWatson(RegressorMixin, BaseEstimator):
             )
         prior = self._heads[0].prior
         used = prior > 0.0
-        Z = self._heads[0].layout.X
-        if self.n_heads_ > 1:
-            Z = np.concatenate([head.layout.X for head in self._heads])
+        Z = self._sample
         smoothed = np.ravel(as_values(values, n))
         if smoothed.size != n:
             raise ParameterError(f"values must be one column of {n} numbers; got {smoothed.size}")
         m, n_heads = Q.shape[0], self.n_heads_
         found = EnsembleMoments(np.zeros((m, n_heads)), np.zeros((m, n_heads)), np.zeros(m))
-        dims = [P.shape[1] for P in self._projections]
         ensemble_sums(
             # A copy of the sample is most of the work where queries are few.
             Z if used.all() else np.ascontiguousarray(Z[:, used]),
-            np.ascontiguousarray(np.concatenate([Q @ P for P in self._projections], axis=1)),
-            np.concatenate([[0], np.cumsum(dims)]).astype(np.int64),
+            self._projected(Q),
+            np.concatenate([[0], np.cumsum(self._dims)]).astype(np.int64),
             self.bandwidth_ if bandwidth is None else self._bandwidths(bandwidth),
             FAMILIES[kernel.family],
             prior[used],
@@ -301,8 +317,8 @@ class MultiHeadNadarayaWatson(RegressorMixin, BaseEstimator):
 
     def _moments(self, Q: FloatArray, values: FloatArray, noise: FloatArray | None) -> _HeadMoments:
         """Return the heads' moments; values (p, n), noise (n,) or None."""
-        no_noise = np.empty(0) if noise is None else noise
-        sums, absolute, cross, gram = self._sums(Q, values, no_noise)
+        Z = self._projected(Q)
+        sums, absolute, cross, gram = self._sums(Z, values, np.empty(0) if noise is None else noise)
         empty = self._empty(Q, sums, absolute)
         check_choice("empty_window", self.empty_window, EMPTY_WINDOW_POLICIES)
         refuse_empty(np.asarray(empty.any(axis=1)), self.empty_window)
@@ -310,12 +326,17 @@ class MultiHeadNadarayaWatson(RegressorMixin, BaseEstimator):
         usable = np.where(odd, 1.0, sums)
         mean = cross / usable[:, :, None]
         covariance = gram / (usable[:, :, None] * usable[:, None, :])
+        everyone = np.arange(self.n_heads_)
         for j in np.flatnonzero(odd.any(axis=1)):
-            W = self._dense_weights(Q[j : j + 1], empty[j])
-            mean[j] = W @ values.T
+            # The others keep their values, but covariances with them take their weights, too.
+            wanted = np.flatnonzero(odd[j]) if noise is None else everyone
+            W = self._dense_weights(Z[j], wanted, empty[j], odd[j])
+            mean[j, wanted] = np.where(odd[j, wanted, None], W @ values.T, mean[j, wanted])
             if noise is not None:
                 scaled = W * np.sqrt(noise)
-                covariance[j] = scaled @ scaled.T  # exactly symmetric in this form
+                either = odd[j, :, None] | odd[j]
+                # Exactly symmetric in this form.
+                covariance[j] = np.where(either, scaled @ scaled.T, covariance[j])
         return _HeadMoments(mean, covariance, empty)
 
     def _empty(self, Q: FloatArray, sums: FloatArray, absolute: FloatArray) -> BoolArray:
@@ -329,14 +350,13 @@ class MultiHeadNadarayaWatson(RegressorMixin, BaseEstimator):
         )
 
     def _sums(
-        self, Q: FloatArray, values: FloatArray, noise: FloatArray
+        self, Z: FloatArray, values: FloatArray, noise: FloatArray
     ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
         from nwsim.numerics.heads import head_sums
 
-        m, n_heads = Q.shape[0], self.n_heads_
+        m, n_heads = Z.shape[0], self.n_heads_
         kernel = self._heads[0].kernel
-        dims = [P.shape[1] for P in self._projections]
-        polynomials = [kernel.polynomial(dim) for dim in dims]
+        polynomials = [kernel.polynomial(dim) for dim in self._dims]
         coefficients = np.zeros((n_heads, max(p.size for p in polynomials)))
         for h, polynomial in enumerate(polynomials):
             coefficients[h, : polynomial.size] = polynomial
@@ -346,9 +366,9 @@ class MultiHeadNadarayaWatson(RegressorMixin, BaseEstimator):
         gram = np.zeros((m, n_heads, n_heads))
         prior = self._heads[0].prior
         head_sums(
-            np.concatenate([head.layout.X for head in self._heads]),
-            np.ascontiguousarray(np.concatenate([Q @ P for P in self._projections], axis=1)),
-            np.concatenate([[0], np.cumsum(dims)]).astype(np.int64),
+            self._sample,
+            Z,
+            np.concatenate([[0], np.cumsum(self._dims)]).astype(np.int64),
             self.bandwidth_,
             FAMILIES[kernel.family],
             kernel.power,
@@ -363,15 +383,21 @@ class MultiHeadNadarayaWatson(RegressorMixin, BaseEstimator):
         )
         return sums, absolute if kernel.signed else sums, cross, gram
 
-    def _dense_weights(self, q: FloatArray, empty: BoolArray) -> FloatArray:
-        """Return the smoothing weights (H, n) of every head at one query (1, d)."""
+    def _dense_weights(
+        self, z: FloatArray, wanted: IntArray, empty: BoolArray, odd: BoolArray
+    ) -> FloatArray:
+        """Return the smoothing weights (k, n) of the heads wanted at one projected query (D,).
+
+        empty, odd : (H,) whether a head's window is empty; whether that or faint
+        """
         rows = []
-        for head, P, is_empty in zip(self._heads, self._projections, empty, strict=True):
-            z = np.ascontiguousarray(q @ P)
-            if is_empty:
-                rows.append(fallback_weights(head, z, self.empty_window)[0])
+        parts = self._split(z)
+        for h in wanted:
+            head, part = self._heads[h], parts[h][None]
+            if empty[h]:
+                rows.append(fallback_weights(head, part, self.empty_window)[0])
                 continue
-            sums = head.sums(z, head.prior[None])
-            w = head.rows(z, sums.log_scale)[0]
+            scale = head.sums(part, head.prior[None]).log_scale if odd[h] else np.zeros(1)
+            w = head.rows(part, scale)[0]
             rows.append(w / w.sum())
         return np.stack(rows)

@@ -7,7 +7,7 @@ here and no m x n matrix is formed.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -56,6 +56,9 @@ class MomentSums:
         as to make the window empty
     log_scale : (m,) true sums are exp(log_scale) times the stored ones; 0 unless every
         weight of the window would underflow
+    n_pointwise : int
+        Windows that a fast engine left to a sum over their points; 0 where an engine sums every
+        window so.
     """
 
     gram: FloatArray
@@ -63,6 +66,7 @@ class MomentSums:
     noise_gram: FloatArray
     absolute: FloatArray
     log_scale: FloatArray
+    n_pointwise: int = 0
 
     @property
     def sum_k(self) -> FloatArray:
@@ -208,20 +212,23 @@ class WeightedSample:
         )
         engine = "direct" if exclude is not None else self.engine_for(m, len(columns), degree)
         data = (Q, columns, squares, left_out)
+        pointwise = np.empty(0, np.int64)
         if ENGINES[engine].ranges:
             narrow = engine != "direct" or exclude is not None
             self._add(*data, result, slice(None), narrow)
         else:
-            doubtful = self._add_fast(engine, Q, columns, squares, result)
-            if doubtful.size:
-                self._add(*data, result, doubtful)
+            pointwise = self._add_fast(engine, Q, columns, squares, result)
+            if pointwise.size:
+                self._add(*data, result, pointwise)
         if self.kernel.support == np.inf:
             faint = np.flatnonzero(result.absolute < FAINT * self.prior.max())
             if faint.size:
                 # Exactly what log-sum-exp does, spent only where it is needed.
                 result.log_scale[faint] = -self._shift(Q[faint], left_out[faint], degree)
                 self._add(*data, result, faint)
-        return result
+                if not ENGINES[engine].ranges:
+                    pointwise = np.union1d(pointwise, faint)
+        return replace(result, n_pointwise=pointwise.size) if pointwise.size else result
 
     def _add_fast(
         self,
@@ -310,9 +317,25 @@ class WeightedSample:
         """
         from nwsim.numerics.moments import nearest_members, nearest_squared
 
+        if self.layout.kind == "line":
+            starts, stops = self.nearest_ranges(Q)
+            at = np.arange(self.prior.size)
+            return (starts[:, None] <= at) & (at < stops[:, None]) & (self.prior > 0.0)
         least = np.empty(Q.shape[0])
         out = np.empty((Q.shape[0], self.layout.X.shape[1]), dtype=bool)
         nobody = np.full(Q.shape[0], -1, np.int64)
         nearest_squared(self.layout.X, Q, self.bandwidth, self.prior, nobody, least)
         nearest_members(self.layout.X, Q, self.bandwidth, self.prior, least, out)
         return out
+
+    def nearest_ranges(self, Q: FloatArray) -> tuple[IntArray, IntArray]:
+        """Return starts and stops (m,) of the points nearest to each query, on a sorted line.
+
+        Among them may be points of zero prior weight.
+        """
+        from nwsim.numerics.moments import nearest_on_line
+
+        starts, stops = (np.empty(Q.shape[0], np.int64) for _ in range(2))
+        q = np.ascontiguousarray(Q[:, 0])
+        nearest_on_line(self.layout.X[0], q, self.bandwidth[0], self.prior, starts, stops)
+        return starts, stops

@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nwsim.exceptions import ParameterError
-from nwsim.inference import best_level, best_level_slope, interior_optimum
+from nwsim.inference import best_level, interior_optimum
 
 N_STUDIES = 1000
 LIMIT = 0.05 + 3 * math.sqrt(0.05 * 0.95 / N_STUDIES)
@@ -128,65 +128,6 @@ def test_no_spread_without_replicates(n_sim, level):
     assert np.isnan([found.mcse, found.ci_low, found.ci_high, *found.shares]).all()
 
 
-# Its slope
-
-
-def test_slope_by_hand():
-    # Best levels 1, 2 and 4 at x = 1, 4, 16, without noise: exponent one half.
-    x = [1.0, 4.0, 16.0]
-    grid = np.array([0.5, 1.0, 2.0, 4.0])
-    values = [np.tile(parabola(grid, best), (4, 1)) for best in (1.0, 2.0, 4.0)]
-    found = best_level_slope(x, [grid] * 3, values, rng_of())
-    assert found.slope == pytest.approx(0.5)
-    assert (found.se, found.ci_low, found.ci_high) == pytest.approx((0.0, 0.5, 0.5), abs=1e-12)
-    np.testing.assert_array_equal(found.best, [1.0, 2.0, 4.0])
-    np.testing.assert_array_equal(found.at_edge, [False, False, True])
-    # Ends may each be half a step, log(2)/2, off; the middle has no weight.
-    assert found.resolution == pytest.approx(math.log(2.0) / math.log(16.0))
-
-
-def test_resolution_bounds_what_the_grid_hides():
-    x = np.array([10.0, 40.0, 90.0, 200.0, 1000.0])
-    for exponent in np.linspace(0.05, 0.5, 19):
-        optima = 1.3 * x**exponent
-        values = [np.tile(parabola(DIVISORS, best), (3, 1)) for best in optima]
-        found = best_level_slope(x, [DIVISORS] * 5, values, rng_of(), 10)
-        if not found.at_edge.any():
-            assert abs(found.slope - exponent) <= found.resolution
-
-
-def test_standard_error_of_the_slope():
-    # 300 studies: their standard deviation is known to 4%, so that a right error leaves
-    # 0.85-1.15 in fewer than 1 of 1,000 seeds.
-    rng = rng_of(4)
-    x = np.array([8.0, 32.0, 128.0, 512.0])
-    grid = np.exp(np.linspace(0.0, math.log(48.0), 40))
-    found = []
-    for _ in range(300):
-        values = [paired(rng, parabola(grid, 1.2 * at**0.3), 40) for at in x]
-        found.append(best_level_slope(x, [grid] * 4, values, rng, 200))
-    slopes, errors = np.array([(f.slope, f.se) for f in found]).T
-    assert 0.85 < math.sqrt(np.mean(errors**2)) / slopes.std(ddof=1) < 1.15
-    assert np.mean([f.ci_low <= 0.3 <= f.ci_high for f in found]) >= COVERAGE
-
-
-def test_groups_draw_on_their_own():
-    # The same replicates in both groups: were their draws shared, the slope would not move.
-    values = paired(rng_of(5), parabola(DIVISORS, 3.5), 20)
-    found = best_level_slope([1.0, 2.0], [DIVISORS] * 2, [values] * 2, rng_of())
-    assert found.slope == 0.0
-    assert found.se > 0.1
-
-
-def test_slope_without_replicates():
-    values = [np.ones((0, 2)), np.ones((3, 2))]
-    found = best_level_slope([1.0, 2.0], [[1.0, 2.0]] * 2, values, rng_of())
-    assert math.isnan(found.slope)
-    single = [np.ones((1, 2)), np.ones((3, 2))]
-    found = best_level_slope([1.0, 2.0], [[1.0, 2.0]] * 2, single, rng_of())
-    assert (found.slope, math.isnan(found.se), math.isnan(found.ci_low)) == (0.0, True, True)
-
-
 # An optimum between the ends
 
 
@@ -272,18 +213,6 @@ def test_interior_optimum_undefined(values):
         (lambda: best_level([1.0], [[math.nan]], rng_of()), "values must be finite"),
         (lambda: best_level([1.0], [[1.0]], rng_of(), 0), "n_boot"),
         (lambda: interior_optimum([1, 2, 3], np.ones((9, 3)), -1.0), "margin"),
-        (
-            lambda: best_level_slope([1.0, 2.0], [[1.0]], [[[1.0]]], rng_of()),
-            "levels and values must have one entry an x",
-        ),
-        (
-            lambda: best_level_slope([1.0, 2.0], [[0.0]] * 2, [[[1.0]]] * 2, rng_of()),
-            "must be > 0 to have a logarithm",
-        ),
-        (
-            lambda: best_level_slope([2.0, 2.0], [[1.0]] * 2, [[[1.0]]] * 2, rng_of()),
-            "x must hold at least two distinct values",
-        ),
     ],
 )
 def test_refuses_by_name(call, message):

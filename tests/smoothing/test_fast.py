@@ -159,6 +159,19 @@ def test_windows_whose_noise_is_in_doubt_are_summed_point_by_point(redone):
     np.testing.assert_allclose(sums.sum_k2s2, weights**2 @ far, rtol=1e-12)
 
 
+@pytest.mark.parametrize(("engine", "kernel"), [*SERVED, ("direct", "laplace")])
+def test_windows_summed_point_by_point_are_counted(engine, kernel):
+    x = np.append(np.random.default_rng(3).random(3000), [30.0, 60.0])
+    model = NadarayaWatson(0.02, kernel, "nearest", engine, tol=1e-11).fit(x, x)
+    # Amid the sample; single points, too thin for a transform; out of reach, faint if anything.
+    amid, single, beyond = [*x[:7]], [30.01, 60.003, 29.99], [1e6, -1e6]
+    counts = [model.summary(q).n_pointwise for q in (amid, amid + single, amid + beyond)]
+    assert counts[0] == 0
+    assert counts[1] == (3 if engine == "nufft" else 0)
+    assert counts[2] == (0 if engine in ("prefix", "direct") else 2)
+    assert model.moment_sums(amid + beyond, x, 0.0).n_pointwise == counts[2]
+
+
 def test_smooth_kernels_are_not_in_doubt_everywhere(redone):
     x = np.random.default_rng(3).random(20_000)
     for kernel in ("biweight", "triweight", "tricube", "cosine", "triangular"):

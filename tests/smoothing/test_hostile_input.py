@@ -55,7 +55,7 @@ def test_extreme_bandwidths_of_equal_points(engine, kernel, h):
     try:
         assert model.predict([0.3])[0] == pytest.approx(y.mean(), rel=1e-12)
     except ParameterError as refusal:
-        if not re.search("use another engine|bandwidth is so small", str(refusal)):
+        if not re.search("one of the engines that can serve|bandwidth is so small", str(refusal)):
             raise
 
 
@@ -88,10 +88,30 @@ def test_auto_leaves_room_for_noise_and_queries_beyond_the_sample():
             assert np.isfinite(named.moment_sums([[-9 * h, 1 + 9 * h]], X[:10, 0], 1.0).sum_k).all()
 
 
-def test_too_many_coefficients_are_refused():
-    x = np.random.default_rng(0).random(20)
-    with pytest.raises(ParameterError, match=r"'nufft' would need .* Fourier coefficients"):
-        NadarayaWatson(1e-9, engine="nufft").fit(x, x).predict(x)
+@pytest.mark.parametrize(
+    ("dim", "others"), [(1, "in 1 dimension: direct, expansion"), (2, "in 2 dimensions: direct")]
+)
+def test_too_many_coefficients_are_refused_with_who_can_serve(dim, others):
+    X = np.random.default_rng(0).random((20, dim))
+    model = NadarayaWatson(1e-9, engine="nufft").fit(X, X[:, 0])
+    told = rf"'nufft' would need .* Fourier coefficients .* kernel 'gaussian' {others}$"
+    with pytest.raises(ParameterError, match=told):
+        model.predict(X)
+    with pytest.raises(ParameterError, match=f"'prefix' cannot serve .* {others.split(':')[0]};"):
+        NadarayaWatson(engine="prefix").fit(X, X[:, 0])
+
+
+@pytest.mark.parametrize(("engine", "kernel"), [*SERVED, ("auto", "gaussian")])
+def test_tolerances_from_the_least_number_to_one(engine, kernel):
+    x = np.random.default_rng(0).random(2000)
+    q = x[:50]
+    exact = NadarayaWatson(0.1, kernel, engine="direct").fit(x, x).predict(q)
+    for tol in (5e-324, 1e-300, 1e-15, 1e-13, 1.0):
+        model = NadarayaWatson(0.1, kernel, engine=engine, tol=tol).fit(x, x)
+        np.testing.assert_allclose(model.predict(q), exact, rtol=0.0, atol=max(tol, 1e-14))
+    for tol in (0.0, -1.0, 1.0000001, np.inf, np.nan):
+        with pytest.raises(ParameterError, match="tol must be a number, finite and > 0 and <= 1"):
+            NadarayaWatson(0.1, kernel, engine=engine, tol=tol).fit(x, x)
 
 
 @pytest.mark.parametrize(("engine", "kernel"), [*SERVED, ("direct", "gaussian")])
@@ -135,7 +155,7 @@ def test_memory_of_tiny_cells():
     n=st.integers(1, 60),
     m=st.sampled_from([1, 30, 3000]),
     log_h=st.floats(-12, 12),
-    log_tol=st.floats(-15, 5),
+    log_tol=st.floats(-15, 0),
     flat=st.booleans(),
 )
 def test_auto_picks_an_engine_that_serves(seed, kernel, d, n, m, log_h, log_tol, flat):

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from nwsim import MultiHeadNadarayaWatson, NadarayaWatson, conditional_moments, decompose
 from nwsim.exceptions import EmptyWindowError, ParameterError
 from nwsim.heads import random_frames
-from nwsim.numerics.heads import head_sums
+from nwsim.numerics.heads import head_sums, project
 from nwsim.smoothing import kernel_names
 from nwsim.smoothing.kernels import FAMILIES, get_kernel
 
@@ -52,6 +52,66 @@ def test_heads_are_single_smoothers_on_projections(seed, kernel, policy, n_heads
     expected = np.einsum("hmi,lmi,i->mhl", W, W, s2)
     assert np.all(np.abs(covariance - expected) <= 1e-9 * (1.0 + size[:, :, None] * size[:, None]))
     np.testing.assert_array_equal(covariance, np.swapaxes(covariance, 1, 2))
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    kernel=st.sampled_from(["uniform", "triangular", "epanechnikov4", "gaussian", "laplace"]),
+    policy=st.sampled_from(["nan", "zero", "nearest", "mean"]),
+    d=st.integers(2, 9),
+    n_heads=st.integers(1, 9),
+    shift=st.sampled_from([0.0, 10.0, 1000.0]),
+    p=st.integers(1, 2),
+)
+def test_a_query_does_not_see_the_others(seed, kernel, policy, d, n_heads, shift, p):
+    rng = np.random.default_rng(seed)
+    d_k = int(rng.integers(1, min(d, 3) + 1))
+    X = rng.integers(0, 4, (40, d)) + shift
+    Q = rng.integers(-3, 7, (12, d)) + shift
+    Q[0] = 1e4  # empty everywhere, or faint
+    Y, s2 = rng.normal(size=(40, p)), rng.random(40)
+    projections = random_frames(n_heads, d, d_k, rng)
+    # Some point lies at the very edge of some query's window, but for rounding.
+    h = max(1e-3, np.linalg.norm((X[0] - Q[1]) @ projections[0]))
+    model = MultiHeadNadarayaWatson(projections, h, kernel, empty_window=policy).fit(X, Y)
+    together = (model.predict(Q), model.predict_heads(Q), *model.head_moments(Q, Y, s2)[:2])
+    alone = [
+        (model.predict(q), model.predict_heads(q), *model.head_moments(q, Y, s2)[:2])
+        for q in Q[:, None]
+    ]
+    for ours, parts in zip(together, zip(*alone, strict=True), strict=True):
+        np.testing.assert_array_equal(ours, np.concatenate(parts))
+    sample, queries = (model._split(model._projected(points).T) for points in (X, Q))
+    weights = np.stack(
+        [
+            NadarayaWatson(h, kernel, policy, "direct").fit(z.T, Y).weights(q.T)
+            for z, q in zip(sample, queries, strict=True)
+        ]
+    )
+    size = np.abs(weights).sum(axis=2).T[:, :, None]
+    expected = np.swapaxes(weights @ Y, 0, 1)
+    np.testing.assert_array_equal(np.isnan(together[1]), np.isnan(expected))
+    error = np.nan_to_num(np.abs(together[1] - expected) / (1.0 + size))
+    assert error.max() <= 1e-12 * np.abs(Y).max()
+    np.testing.assert_allclose(
+        together[0], expected.mean(axis=1), atol=1e-10 * np.nan_to_num(size).max()
+    )
+
+
+def test_rows_are_projected_as_each_would_be_alone():
+    rng = np.random.default_rng(5)
+    for n, d, wide in ((1, 1, 1), (7, 5, 12), (64, 33, 3)):
+        X, P = rng.normal(size=(n, d)) + 10.0, rng.normal(size=(d, wide))
+        found, twin = np.zeros((2, n, wide))
+        project(X, P, found)
+        project.py_func(X, P, twin)
+        np.testing.assert_array_equal(found, twin)
+        np.testing.assert_allclose(found, X @ P, rtol=1e-12, atol=1e-12)
+        for row, x in zip(found, X, strict=True):
+            one = np.zeros((1, wide))
+            project(x[None], P, one)
+            np.testing.assert_array_equal(one[0], row)
 
 
 def test_ensemble_is_the_weighted_sum_of_its_heads():

@@ -8,7 +8,7 @@ import warnings
 import numpy as np
 import pytest
 
-from nwsim import LocalLinear, NadarayaWatson
+from nwsim import LocalLinear, MultiHeadNadarayaWatson, NadarayaWatson
 from nwsim.exceptions import EmptyWindowError, ParameterError
 from nwsim.smoothing import kernel_names
 from tests.smoothing import oracle
@@ -176,6 +176,47 @@ def test_prior_weights_are_a_matter_of_ratio():
     np.testing.assert_allclose(one, two, rtol=1e-12)
 
 
+@pytest.mark.parametrize("exponent", [-1021, -300, 300, 1020])
+def test_prior_weights_of_any_size(exponent):
+    rng = np.random.default_rng(1)
+    X, y, s2 = rng.random((60, 2)), rng.random(60), rng.random(60)
+    w = 1.0 + 0.9 * rng.random(60)
+    scaled = np.ldexp(w, exponent)
+    for kernel, policy in (("gaussian", "nan"), ("epanechnikov", "nearest"), ("uniform", "mean")):
+        for estimator in (NadarayaWatson, LocalLinear):
+            model = estimator(0.15, kernel, policy)
+            one = model.fit(X, y, sample_weight=w).head_moments(X[::3] + 0.1, y, s2)
+            two = model.fit(X, y, sample_weight=scaled).head_moments(X[::3] + 0.1, y, s2)
+            for ours, theirs in zip(one, two, strict=True):
+                np.testing.assert_array_equal(ours, theirs)
+    heads = MultiHeadNadarayaWatson(rng.normal(size=(2, 2, 1)), 0.2)
+    one, two = (heads.fit(X, y, sample_weight=v).predict(X) for v in (w, scaled))
+    np.testing.assert_array_equal(one, two)
+
+
+def test_prior_weights_without_size_beside_the_largest_count_as_zero():
+    x, y = [0.0, 1.0, 2.0], [5.0, 7.0, 9.0]
+    model = NadarayaWatson(0.1, "uniform")
+    fitted = model.fit(x, y, sample_weight=[1e-60, 1.0, 1e60])
+    np.testing.assert_array_equal(fitted.predict(x), [np.nan, 7.0, 9.0])
+    assert fitted.summary(x).n_empty == 1
+    # Within a hundred powers of ten they count, whatever the size of the largest.
+    fitted = model.fit(x, y, sample_weight=[1e-60, 1e-300, 1e-320])
+    np.testing.assert_array_equal(fitted.predict(x), [5.0, np.nan, np.nan])
+    mean, variance, _ = model.fit(x, y, sample_weight=[1e-290, 1e-200, 1e-210]).head_moments(
+        x, y, 4.0
+    )
+    np.testing.assert_allclose(mean[:, 0, 0], y)
+    np.testing.assert_allclose(variance[:, 0, 0], 4.0)
+
+
+def test_usual_prior_weights_keep_their_size():
+    w = np.array([1e-50, 3.0, 0.0, 1e50])
+    model = NadarayaWatson(1.0, "uniform").fit(np.arange(4.0) * 9, np.ones(4), sample_weight=w)
+    sums = model.moment_sums(np.arange(4.0) * 9, np.ones(4), 1.0)
+    np.testing.assert_array_equal(sums.sum_k, w)
+
+
 @pytest.mark.parametrize(
     "bandwidth", [0.0, -0.1, np.nan, np.inf, "loo2", [0.1, 0.2], [], None, True, "0.1", [[0.1]]]
 )
@@ -213,9 +254,7 @@ def test_bad_data(X, y, message):
         NadarayaWatson().fit(X, y)
 
 
-@pytest.mark.parametrize(
-    "w", [[-1.0, 1.0], [0.0, 0.0], [np.nan, 1.0], [1.0], [1e-60, 1.0], [1.0, 1e60]]
-)
+@pytest.mark.parametrize("w", [[-1.0, 1.0], [0.0, 0.0], [np.nan, 1.0], [np.inf, 1.0], [1.0]])
 def test_bad_sample_weight(w):
     with pytest.raises(ValueError, match=r"(?i)sample.weight"):
         NadarayaWatson().fit([0.0, 1.0], [0.0, 1.0], sample_weight=w)
