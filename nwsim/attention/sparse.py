@@ -122,7 +122,7 @@ def top_k_attention(
     weights /= weights.sum(axis=-1, keepdims=True)
     # Summed by itself: 1 less the kept mass has no digits left where little is dropped.
     tail_mass = np.where(kept, 0.0, dense).sum(axis=-1)
-    diameter = _diameter(values, None if seen is None else seen.any(axis=-2))
+    diameter = _diameter(values, seen)
     return TopKAttention(weights @ values, weights, tail_mass, tail_mass * diameter[..., None])
 
 
@@ -173,12 +173,12 @@ def top_k_mask(scores: ArrayLike, n_keep: int, mask: ArrayLike | None = None) ->
     return kept
 
 
-def _diameter(values: FloatArray, used: BoolArray | None) -> FloatArray:
-    """Return the diagonal (...) of the bounding box of the values in use."""
-    if used is None:
+def _diameter(values: FloatArray, seen: BoolArray | None) -> FloatArray:
+    """Return the diagonal (...) of the bounding box of the values that some query sees."""
+    if seen is None:
         low, high = values.min(axis=-2), values.max(axis=-2)
     else:
-        used = used[..., np.newaxis]
+        used = np.any(seen, axis=-2, keepdims=True).swapaxes(-1, -2)
         low = np.where(used, values, np.inf).min(axis=-2)
         high = np.where(used, values, -np.inf).max(axis=-2)
     with np.errstate(over="ignore"):
