@@ -356,7 +356,7 @@ STUDY = Study(
     ),
     profiles={
         "quick": Profile(
-            3,
+            2,
             keep=lambda condition: condition["n_obs"] <= 256,
             rule="enough to fill every table",
         ),
