@@ -25,7 +25,7 @@ from nwsim.smoothing.bandwidths import rule_of_thumb, search_range
 BANDWIDTH_KINDS = ("global", "coordinate", "position", "neighbors")
 """What a learned bandwidth may depend on: see :func:`learn_bandwidth`."""
 
-_CELLS = 2**18  # of an array of queries by keys that is computed at a time
+_CELLS = 2**15  # of an array of queries by keys that is computed at a time: they stay in cache
 _SLOPE = 2.0  # largest slope of log h; on standardised inputs a factor of e^2 a deviation
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,8 @@ from nwsim.attention.bandwidths import (
 )
 from nwsim.attention.weights import gaussian_weights
 from nwsim.exceptions import ParameterError, PrecisionWarning
+
+PAGE = Path(__file__).parents[2] / "docs" / "systems" / "bandwidth.md"
 
 
 def wave(n: int = 80, d: int = 2, seed: int = 0) -> tuple[Any, Any]:
@@ -323,3 +326,11 @@ X3, Y3 = [[0.0], [1.0], [2.0]], [0.0, 1.0, 0.0]
 def test_bad_input_is_refused_by_name(call: Any, message: str) -> None:
     with pytest.raises(ParameterError, match=message):
         call()
+
+
+def test_the_page_s_code_runs() -> None:
+    blocks = PAGE.read_text(encoding="utf-8").split("```python\n")[1:]
+    assert blocks
+    names: dict[str, Any] = {}
+    for block in blocks:
+        exec(block.split("```")[0], names)
