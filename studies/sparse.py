@@ -48,7 +48,7 @@ from nwsim.study import Claim, Contrast, Curve, Figure, Grid, Measure, Method, P
 
 N_SETS, N_QUERIES = 2, 48
 PRINTED = 32
-KEPT = (2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
+KEPT = (2, 4, 8, 16, 32, 64, 128, 256, 512)
 LOSS = 0.01
 # Keys outside the window hold this part of the kernel's mass. Where variance rules, dropping a
 # part T of the mass raises it by 1/(1 - T)^2 - 1, here half of the 1% that may be lost.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,6 +18,7 @@ from nwsim.attention.weights import gaussian_weights
 from nwsim.exceptions import ParameterError
 from tests.attention.oracle import dense_attention
 
+ROOT = Path(__file__).parents[2]
 EPS = float(np.finfo(np.float64).eps)
 
 
@@ -213,3 +216,10 @@ def test_bad_scores_are_named() -> None:
         top_k_mask([[0.0, np.nan]], 1)
     with pytest.raises(ParameterError, match="at most 2"):
         top_k_mask([[0.0, 1.0]], 3)
+
+
+def test_example_of_the_docs_runs() -> None:
+    text = (ROOT / "docs" / "systems" / "sparse.md").read_text(encoding="utf-8")
+    (example,) = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    assert "assert" in example
+    exec(example, {})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +11,8 @@ import pytest
 from nwsim.attention.weights import gaussian_weights
 from nwsim.study import load_study
 
-STUDY = load_study("approximation", Path(__file__).parents[2] / "studies")
+ROOT = Path(__file__).parents[2]
+STUDY = load_study("approximation", ROOT / "studies")
 assert STUDY.namespace is not None
 NAMES = STUDY.namespace
 LINE = {"target": "smooth", "dim": 1, "n_keys": 16}
@@ -143,3 +145,10 @@ def test_margins_tell_the_spacing_from_a_stall():
         largest = sorted(set(counts))[-stalls.tail :]
         falls = [NAMES["spacing"]({**condition, "n_keys": n}) for n in (largest[0], largest[-1])]
         assert stalls.margin < 0.5 * np.log(falls[0] / falls[1])
+
+
+def test_example_of_the_docs_runs():
+    text = (ROOT / "docs" / "systems" / "approximation.md").read_text(encoding="utf-8")
+    (example,) = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    assert "assert" in example
+    exec(example, {})
