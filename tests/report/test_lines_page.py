@@ -54,7 +54,7 @@ def test_panels_lines_and_key() -> None:
         claims=("E3_best",),
         labels={"one": "first form"},
     )
-    first, second = figure.axes
+    first = figure.axes[0]
     assert [axes.get_title("left") for axes in figure.axes] == ["first form", "two"]
     assert first.get_ylabel() == "best temperature"
     drawn = [line for line in first.lines if line.get_marker() == "o"]
