@@ -18,7 +18,7 @@ from nwsim.attention.softmax import _largest, _matrix
 from nwsim.attention.weights import _inputs, _normalised
 from nwsim.exceptions import ParameterError, PrecisionWarning
 
-_BURST = 50  # products between two steps on logarithms
+_BURST = 500  # products at most between two steps on logarithms
 _ROOM = 50.0  # by how much a logarithm may move meanwhile: what underflowed stays negligible
 _GRAINS = 10**9  # mass as whole numbers, for the flow that decides whether a mask is feasible
 
@@ -324,6 +324,8 @@ def _iterate(
 ) -> tuple[FloatArray, int, float]:
     """Return the keys' potentials over t, the number of iterations and the marginal error."""
     g, n_iter = np.zeros(z.shape[1]), 0
+    if share == 0.0:
+        return g, 0, 0.0
     log_m = math.log(z.shape[0])
     known = np.isfinite(z).any(axis=0)
     while True:

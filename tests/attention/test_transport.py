@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nwsim import softmax_attention
@@ -132,7 +132,8 @@ def test_gap_to_other_weights_is_their_divergence(
     assert gap >= 0.0
 
 
-@given(seed=st.integers(0, 99), temperature=st.floats(0.1, 5.0))
+@settings(max_examples=15)
+@given(seed=st.integers(0, 99), temperature=st.floats(0.2, 5.0))
 def test_balanced_weights_are_least_among_weights_of_the_same_loads(
     seed: int, temperature: float
 ) -> None:
@@ -152,6 +153,7 @@ def test_balanced_weights_are_least_among_weights_of_the_same_loads(
         assert gap == pytest.approx(want, rel=1e-8, abs=1e-10)
 
 
+@settings(max_examples=25)
 @given(
     seed=st.integers(0, 99),
     temperature=st.floats(0.05, 5.0),
@@ -282,8 +284,8 @@ def test_large_scores_are_safe(scale: float) -> None:
 def test_constant_and_huge_shifts_of_scores_change_nothing() -> None:
     k = np.array([[0.0, 1.0], [1.0, 1.0], [3.0, 1.0]])
     q = np.array([[1.0, 0.0], [-1.0, 0.0]])
-    far = q + [0.0, 1e200]
-    plain, moved = (sinkhorn_attention(queries, k, np.eye(3), 1.0) for queries in (q, q + [0, 64]))
+    aside, far = (q + np.array([0.0, size]) for size in (64.0, 1e200))
+    plain, moved = (sinkhorn_attention(queries, k, np.eye(3), 1.0) for queries in (q, aside))
     np.testing.assert_allclose(moved.weights, plain.weights, rtol=1e-12)
     with pytest.raises(ParameterError, match="range of float64"):
         sinkhorn_attention(far, 1e200 * k, np.eye(3), 1.0)
