@@ -64,8 +64,7 @@ REACH, N_GRID = 40.0, 11  # of the search for the best number: about its middle,
 REGRET_MARGIN, SAME_MARGIN = 0.1, 0.05
 
 WORLDS = ("smooth", "rough", "varying")
-SELECTORS = ("loo", "gcv", "aicc", "rot")
-CHOSEN = (*SELECTORS, "learned", "from_one")
+CHOSEN = ("loo", "gcv", "aicc", "learned", "rot", "from_one")
 
 
 class Sample(NamedTuple):
@@ -145,15 +144,15 @@ def selected(condition, data, rng, method):
     model = NadarayaWatson(method, engine="direct").fit(data.sample.X, data.y)
     chosen = model.bandwidth_selection_
     estimate = model.predict(data.sample.queries)
-    row = {"mse": plain_error(estimate, data.sample), "bandwidth": model.bandwidth_}
-    return {**row, "n_at_edge": chosen.at_edge is not None}
+    row = {"mse": plain_error(estimate, data.sample), "log_bandwidth": math.log(model.bandwidth_)}
+    return {**row, "n_at_edge": bool(chosen and chosen.at_edge)}
 
 
 def scored(found, data, queries):
     """Return the measures of a learned bandwidth."""
     error = plain_error(found.weights(queries) @ data.y, data.sample)
     row = {"mse": error, "n_at_edge": found.at_edge, "n_stopped": not found.converged}
-    return row | ({"bandwidth": found.at(queries)} if found.kind == "global" else {})
+    return row | ({"log_bandwidth": found.parameters[0]} if found.kind == "global" else {})
 
 
 def at_learned(condition, data, rng):
@@ -213,7 +212,7 @@ def by_direction(sample):
     return rule_of_thumb(direction(sample.X)), partial(gaussian_weights, q, k, unit_norm=True)
 
 
-FAMILIES = {
+FAMILIES: dict[str, Any] = {
     "oracle": fixed,
     "knn": by_neighbours,
     "abramson": partial(by_density, divided=False),
@@ -241,7 +240,7 @@ def at_best(condition, data, rng, method):
         "exact_mse": exact_error(condition, weights, data.sample),
         "n_at_edge": best.at_edge,
     }
-    return row | ({"bandwidth": best.bandwidth} if method == "oracle" else {})
+    return row | ({"log_bandwidth": math.log(best.bandwidth)} if method == "oracle" else {})
 
 
 def has_unit(condition):
@@ -288,7 +287,6 @@ def cells(dims, n_obs, worlds=WORLDS, design="uniform", noise=(NOISE,)):
 
 ADAPTIVE = ("knn", "abramson", "abramson_density")
 LEARNED = ("position", "neighbors")
-UNIT = ("unit_norm", "printed")
 RUN: dict[str, tuple[Any, Any]] = {
     "oracle": (partial(at_best, method="oracle"), None),
     "loo": (partial(selected, method="loo"), None),
@@ -323,7 +321,7 @@ def same(name, statement, quantity):
 
 IMPROVES = "A kernel that adapts has less error than one of a fixed bandwidth."
 LABELS = {
-    "oracle": "best fixed bandwidth",
+    "oracle": "best fixed",
     "loo": "leave-one-out",
     "gcv": "GCV",
     "aicc": "AICc",
@@ -340,21 +338,18 @@ LABELS = {
     "varying": "varying waves",
     "direction": "direction alone",
 }
-PAGES = "nwsim.report.weights"
-
-
-def page(name, methods, where, builder="ratios", **options):
-    """Return a figure of methods, a row a dimension and a column a world."""
-    common = {"row": "dim", "panel": "world", "x": "n_obs", "labels": LABELS}
-    kept = {"where": where, "methods": methods}
-    return Figure(name, f"{PAGES}:{builder}", {**common, **kept, **options})
-
-
 UNIFORM: dict[str, Any] = {"design": "uniform", "noise": NOISE}
 MAIN = {**UNIFORM, "world": WORLDS, "dim": (1, 2)}
-SHOWN = ("learned", *LEARNED, *ADAPTIVE)
-BY_DESIGN: dict[str, Any] = {"prefix": "regret_", "row": "design"}
-BY_WORLD: dict[str, Any] = {"prefix": "regret_", "row": None}
+AT_MIDDLE = {**UNIFORM, "n_obs": MIDDLE, "dim": (2, 4)}
+SHOWN = (*(f"exact_{name}" for name in ADAPTIVE), *(f"{name}_to_learned" for name in LEARNED))
+LENGTH_ONE = ("exact_unit_norm", "printed_to_loo")
+
+
+def page(name, where, contrasts, claim=None, **options):
+    """Return a figure of ratios of errors, a row a dimension and a column a world."""
+    kept = {"where": where, "contrasts": contrasts, "claim": claim, "labels": LABELS}
+    return Figure(name, "nwsim.report.bandwidth:ratios", {**kept, **options})
+
 
 STUDY = Study(
     name="bandwidth",
@@ -373,7 +368,7 @@ STUDY = Study(
     measures=(
         Measure("mse", "mean squared error", unit="y²"),
         Measure("exact_mse", "mean squared error, exact", unit="y²", methods=tuple(FAMILIES)),
-        Measure("bandwidth", "bandwidth", methods=("oracle", *CHOSEN, "printed")),
+        Measure("log_bandwidth", "log of the bandwidth", methods=("oracle", *CHOSEN, "printed")),
         Measure("slope", "slope of log h on log distance", methods=("neighbors",)),
         Measure("n_at_edge", "choices that ended at an edge of their range", kind="count"),
         Measure("n_stopped", "descents that did not converge", kind="count", methods=DESCENTS),
@@ -430,11 +425,17 @@ STUDY = Study(
         *(ratio(f"{name}_to_learned", name, "learned") for name in (*LEARNED, "coordinate")),
     ),
     figures=(
-        page("criteria", CHOSEN, MAIN, prefix="regret_"),
-        page("adaptive", SHOWN, MAIN, prefix="regret_"),
-        page("noise", SHOWN, {"dim": 1, "n_obs": MIDDLE}, **BY_DESIGN, x="noise"),
-        page("unit_norm", UNIT, {**UNIFORM, "n_obs": MIDDLE, "dim": (2, 4)}, **BY_WORLD, x="dim"),
-        page("bandwidths", ("oracle", *CHOSEN), MAIN, "errors", measure="bandwidth"),
+        page("criteria", MAIN, [f"regret_{name}" for name in CHOSEN[:4]], "K2_regret"),
+        page("far_off", MAIN, ("regret_rot", "regret_from_one"), "K2_regret"),
+        page("adaptive", MAIN, SHOWN),
+        page("noise", {"dim": 1, "n_obs": MIDDLE}, SHOWN, row="design", line="noise"),
+        page("unit_norm", AT_MIDDLE, LENGTH_ONE, "K2_unit_norm", row=None, line="dim"),
+        Figure(
+            "bandwidths",
+            "nwsim.report.lines:lines",
+            {"where": MAIN, "measures": ("log_bandwidth",), "methods": ("oracle", *CHOSEN)}
+            | {"row": "dim", "panel": "world", "x_log": True, "log": False, "labels": LABELS},
+        ),
     ),
     profiles={
         "quick": Profile(2, keep=is_quick, rule="enough to fill every table"),
