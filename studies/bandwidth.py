@@ -439,7 +439,7 @@ STUDY = Study(
     ),
     profiles={
         "quick": Profile(2, keep=is_quick, rule="enough to fill every table"),
-        "standard": Profile(50, rule="standard error of K2_regret of loo below 0.015"),
+        "standard": Profile(45, rule="standard error of K2_regret of loo below 0.015"),
         "full": Profile(1000, rule="the same below 0.004"),
     },
 )

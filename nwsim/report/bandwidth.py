@@ -72,8 +72,13 @@ def ratios(
     height = 0.7 + len(names) * (0.14 + 0.08 * len(known))
     figure, grid = panels(len(tall), len(wide), height=height, sharey=True, sharex=True)
     span = _span(results, claim, names)
+    kept: dict[tuple[int, ...], Axes] = {}
     for (i, j), axes in np.ndenumerate(grid):
         own = layout.part_of(layout.part_of(table, row, tall[i]), panel, wide[j])
+        if own.empty:
+            axes.remove()
+            continue
+        kept[i, j] = axes
         shown = ((row, tall[i]), (panel, wide[j]))
         axes.set_title(", ".join(words.level(name, at) for name, at in shown if name is not None))
         if span is not None:
@@ -84,15 +89,19 @@ def ratios(
             shift = 0.6 * ((at + 0.5) / len(known) - 0.5)
             places = [names.index(name) + shift for name in rows["contrast"]]
             _draw(axes, rows, places, COMPARED[at % len(COMPARED)])
-    first = grid[0, 0]
+    texts = [_text(table, name, words, baselines) for name in names]
+    under = f"error over {words.method(baselines[0])}" if len(baselines) == 1 else ""
+    first = next(iter(kept.values()))
     _ratio_axis(first, table["estimate"].to_numpy(dtype=float))
     first.set_ylim(len(names) - 0.5, -0.5)
-    first.set_yticks(range(len(names)), [_text(table, name, words, baselines) for name in names])
-    for axes in grid[:, 0]:
-        axes.tick_params(axis="y", labelsize=layout.LABEL_POINTS)
-    under = f"error over {words.method(baselines[0])}" if len(baselines) == 1 else ""
-    for axes in grid[-1]:
-        axes.set_xlabel(under or "ratio of errors")
+    first.set_yticks(range(len(names)), texts)
+    for (i, j), axes in kept.items():
+        leftmost = not any((i, other) in kept for other in range(j))
+        lowest = not any((other, j) in kept for other in range(i + 1, len(tall)))
+        axes.tick_params(axis="y", labelsize=layout.LABEL_POINTS, labelleft=leftmost)
+        axes.tick_params(axis="x", labelbottom=lowest)
+        if lowest:
+            axes.set_xlabel(under or "ratio of errors")
     entries = layout.line_entries(COMPARED, [words.level(line, level) for level in known], "none")
     band: layout.Entry = (f"accepted by {claim}", {"color": "#DDDDDD", "lw": 6})
     layout.key(figure, [*entries, layout.INTERVAL, *([band] if span is not None else [])])

@@ -103,3 +103,15 @@ def test_a_factor_left_to_vary_is_named() -> None:
 def test_nothing_to_draw_is_said_in_words() -> None:
     figure = ratios(tables(), contrasts=["regret_none"])
     assert "no contrasts regret_none" in figure.texts[0].get_text()
+
+
+def test_panels_without_data_are_left_out_and_the_next_ones_are_named() -> None:
+    results = tables()
+    other = results.contrasts[results.contrasts["dim"] == 1].assign(world="rough")
+    results.contrasts = pd.concat([results.contrasts, other], ignore_index=True)
+    axes = ratios(results, contrasts=NAMES).axes
+    assert len(axes) == 3
+    named = [bool(panel.get_xlabel()) for panel in axes]
+    assert named == [True, False, True]
+    lettered = [panel.yaxis.get_tick_params()["labelleft"] for panel in axes]
+    assert lettered == [True, False, True]
