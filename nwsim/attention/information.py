@@ -69,11 +69,7 @@ def mutual_information(weights: ArrayLike) -> FloatArray:
     ----------
     Cover, T. M. and Thomas, J. A. (2006). Elements of Information Theory, 2nd ed. Wiley.
     """
-    rows = check_rows("weights", weights)
-    mean = rows.mean(axis=-2, keepdims=True)
-    # KL of rows with sums of exactly 1 is not negative; that of rounded ones may be.
-    information: FloatArray = np.maximum(rel_entr(rows, mean).sum(axis=-1).mean(axis=-1), 0.0)
-    return information
+    return _information(check_rows("weights", weights))
 
 
 def bottleneck(weights: ArrayLike, beta: float) -> FloatArray:
@@ -187,9 +183,19 @@ def information_at(
     return Information(
         entropy=float(entr(w).sum(axis=1).mean()),
         d_entropy=d_entropy,
-        information=max(0.0, float(rel_entr(w, p).sum(axis=1).mean())),
+        information=float(_information(w)),
         d_information=d_mean - d_entropy,
     )
+
+
+def _information(rows: FloatArray) -> FloatArray:
+    """Return the mean divergence of the rows from their mean."""
+    mean = rows.mean(axis=-2, keepdims=True)
+    # The mean of weights next to the least float may be 0 where they are not.
+    terms = np.where(mean > 0.0, rel_entr(rows, mean), 0.0)
+    # Rows that sum to exactly 1 have no negative divergence; rounded ones may.
+    information: FloatArray = np.maximum(terms.sum(axis=-1).mean(axis=-1), 0.0)
+    return information
 
 
 def check_rows(name: str, value: ArrayLike) -> FloatArray:

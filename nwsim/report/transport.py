@@ -27,7 +27,7 @@ def ratios(
 ) -> Figure:
     """Draw ratios of methods along x, a line a contrast, with the line where they are equal.
 
-    A method has the look that it has on pages of all methods.
+    Methods have the looks that they have on a page of the baseline and these methods.
 
     Parameters
     ----------
@@ -74,7 +74,9 @@ def ratios(
         ylabel=f"{measure} over that of {words.method(baseline)}",
         sharey="row",
     )
-    known = results.performance["method"].unique().tolist()
+    order = results.performance["method"].unique().tolist()
+    methods = [name for name in order if name in set(table["method"])]
+    known = [baseline, *methods]
     for cell in cells:
         shown = [(row, cell.row), (panel, cell.column)]
         cell.axes.set_title(", ".join(words.level(n, level) for n, level in shown if n is not None))
@@ -82,7 +84,6 @@ def ratios(
         for condition, rows in series(cell.table, ["method"], x):
             look = COMPARED[known.index(condition["method"]) % len(COMPARED)]
             drawing.draw_line(cell.axes, rows, look, x, x_log=x_log)
-    methods = [name for name in known if name in set(table["method"])]
     looks = [COMPARED[known.index(name) % len(COMPARED)] for name in methods]
     entries = layout.line_entries(looks, [words.method(name) for name in methods])
     pairs: layout.Entry = ("95% interval of pairs", {"marker": "|", "ls": "none", "ms": 9})

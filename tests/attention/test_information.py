@@ -116,6 +116,14 @@ def test_values_are_those_of_the_weights() -> None:
     assert found.bottleneck(-0.5) == pytest.approx(float(bottleneck(weights, -0.5)), rel=1e-13)
 
 
+def test_weights_next_to_the_least_float_count_for_nothing() -> None:
+    rows = np.array([[1.0, 5e-324], [1.0, 0.0], [1.0, 0.0]])
+    assert rows.mean(axis=0)[1] == 0.0
+    assert float(mutual_information(rows)) == 0.0
+    scores = np.array([[0.0, -744.0], [0.0, -1e4], [0.0, -1e4]])
+    assert information_at(scores, 1.0).information == 0.0
+
+
 def test_information_may_rise_with_temperature() -> None:
     # All queries agree on the largest score; only softer rows tell them apart.
     scores = np.array([[2.0, 1.0, 0.0], [2.0, 0.0, 1.0]])
