@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import re
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -173,3 +175,10 @@ def test_bad_scores_are_refused(arguments: Any, match: str) -> None:
         information_at(*arguments)
     with pytest.raises(ParameterError, match="beta"):
         bottleneck([[1.0]], math.nan)
+
+
+def test_example_of_the_docs_runs() -> None:
+    page = Path(__file__).parents[2] / "docs" / "systems" / "information.md"
+    (example,) = re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
+    assert "assert" in example
+    exec(example, {})

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import re
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -336,3 +338,10 @@ def test_bad_input_is_refused(arguments: Any, match: str) -> None:
 def test_bad_objectives_are_refused(arguments: Any, match: str) -> None:
     with pytest.raises(ParameterError, match=match):
         transport_objective(*arguments)
+
+
+def test_example_of_the_docs_runs() -> None:
+    page = Path(__file__).parents[2] / "docs" / "systems" / "transport.md"
+    (example,) = re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
+    assert "assert" in example
+    exec(example, {})
