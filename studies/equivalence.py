@@ -360,7 +360,9 @@ STUDY = Study(
             keep=lambda condition: condition["n_obs"] <= 256,
             rule="enough to fill every table",
         ),
-        "standard": Profile(50, rule="standard error of a largest difference of weights below 0.05"),
+        "standard": Profile(
+            50, rule="standard error of a largest difference of weights below 0.05"
+        ),
         "full": Profile(500, rule="the same below 0.02"),
     },
 )
