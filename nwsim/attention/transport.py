@@ -154,8 +154,8 @@ def sinkhorn_attention(
     max_iter = check_integer("max_iter", max_iter, minimum=1)
     tol = check_real("tol", tol, above=0.0)
     check_choice("not_converged", not_converged, ("raise", "warn"))
-    balanced = math.isinf(penalty)
-    share = 1.0 if balanced else penalty / (penalty + t)
+    share = 1.0 if math.isinf(penalty) else penalty / (penalty + t)
+    balanced = share == 1.0  # also by a penalty so large that nothing tells it from infinity
     if balanced and mask is not None and not _feasible(np.isfinite(z), marginal):
         raise ParameterError(
             "mask must leave room for weights whose rows sum to 1 and whose columns have the "

@@ -190,6 +190,12 @@ def test_a_penalty_goes_from_softmax_to_balanced() -> None:
     assert spread[-1] < 1e-8 < spread[0]
 
 
+def test_a_huge_penalty_is_balanced() -> None:
+    q, k, v, marginal = sample(2)
+    huge, infinite = (sinkhorn_attention(q, k, v, 0.3, marginal, size) for size in (1e300, None))
+    np.testing.assert_array_equal(huge.key_potential, infinite.key_potential)
+
+
 def test_balanced_weights_forget_lengths() -> None:
     # |q|^2 and |k|^2 are functions of the row or of the column: potentials absorb them.
     q, k, v, _ = sample(3)
