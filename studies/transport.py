@@ -379,8 +379,8 @@ STUDY = Study(
         ),
         "standard": Profile(
             lambda condition: 24 if condition["n_obs"] > 256 else 40,
-            rule="standard error of O1_soft below 0.01 where queries are like keys",
+            rule="standard error of O1_soft below 0.02 where queries are like keys",
         ),
-        "full": Profile(1000, rule="the same below 0.003"),
+        "full": Profile(1000, rule="the same below 0.004"),
     },
 )
