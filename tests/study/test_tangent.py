@@ -140,3 +140,19 @@ def test_margins_are_below_half_the_distance_to_the_nearest_rival_slope():
     rates = [claim for claim in STUDY.claims if claim.rule == "rate"]
     assert {claim.theory for claim in rates} == {0.0, -0.5, -1.0}
     assert all(claim.margin < 0.25 for claim in rates)
+
+
+def test_the_example_of_the_page_runs():
+    page = Path(__file__).parents[2] / "docs" / "systems" / "tangent.md"
+    text = page.read_text(encoding="utf-8")
+    blocks = text.split("```python\n")[1:]
+    assert blocks
+    assert "<!-- verdicts: tangent -->\n<!-- end -->\n" in text
+    for block in blocks:
+        exec(block.split("```")[0], {})
+
+
+def test_the_page_names_every_claim():
+    page = Path(__file__).parents[2] / "docs" / "systems" / "tangent.md"
+    text = page.read_text(encoding="utf-8")
+    assert [c.id for c in STUDY.claims if c.id not in text] == []
