@@ -1,0 +1,251 @@
+"""Gradient descent of attention, of its linearisation, and of its values alone."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+
+from nwsim._typing import ArrayLike, FloatArray, IntArray
+from nwsim._validation import check_array, check_integer, check_real, check_same_length
+from nwsim.attention.tangent import AttentionNetwork, Parts
+from nwsim.exceptions import ParameterError
+
+_MOST_HALVINGS = 60
+
+
+class Training(NamedTuple):
+    """The way of a descent.
+
+    Attributes
+    ----------
+    network : AttentionNetwork
+        After the last step.
+    steps : ndarray of int, shape (k,)
+        The numbers of steps after which the others are taken.
+    losses : ndarray, shape (k,)
+        Half the mean squared residual at the inputs trained on; it never rises.
+    watched : ndarray, shape (k, m)
+        Outputs at the inputs watched.
+    step_size : float
+        That of the last step.
+    n_halved : int
+        How often the step was halved because the loss would have risen.
+    """
+
+    network: AttentionNetwork
+    steps: IntArray
+    losses: FloatArray
+    watched: FloatArray
+    step_size: float
+    n_halved: int
+
+
+def train_attention(
+    network: AttentionNetwork,
+    inputs: ArrayLike,
+    responses: ArrayLike,
+    steps: Sequence[int],
+    *,
+    watch: ArrayLike | None = None,
+    fixed_scores: bool = False,
+    step_size: float | None = None,
+) -> Training:
+    r"""Descend the mean squared error of a network in all parameters, or in its values alone.
+
+    Parameters
+    ----------
+    network : AttentionNetwork
+        Where the descent starts; it is left as it is.
+    inputs : (N, d) array_like
+        Finite, N >= 1.
+    responses : (N,) array_like
+        Finite. To train the departure from the start, which is 0 there, add the network's
+        outputs to the responses, and subtract those at ``watch`` from what is watched.
+    steps : sequence of int
+        After which numbers of steps to take losses and outputs; >= 0 and increasing. The
+        descent ends with the last.
+    watch : (m, d) array_like, optional
+        Where outputs are taken; default the inputs.
+    fixed_scores : bool
+        Whether the scores stay as they are.
+    step_size : float, optional
+        > 0; default N over the largest eigenvalue of the kernel at the start, half of what is
+        stable in the linear regime.
+
+    Returns
+    -------
+    Training
+
+    Raises
+    ------
+    ParameterError
+        If an argument is not as described, or the kernel at the start is 0.
+
+    Notes
+    -----
+    A step is theta <- theta - step_size * gradient of sum_i (f(x_i) - y_i)^2 / (2 N), all inputs
+    at once and without momentum. To first order it multiplies residuals by
+    I - step_size Theta / N with the tangent kernel Theta, so it is stable if step_size is below
+    2 N over its largest eigenvalue. Where scores are trained the kernel grows or shrinks on the
+    way; a step after which the loss would be higher is not taken, and the step size is halved
+    for good. No random number is drawn.
+    """
+    x, y = _sample(network, inputs, responses)
+    kept = _check_steps(steps)
+    seen = x if watch is None else network._check("watch", watch)
+    if step_size is None:
+        kernel = network.value_kernel(x) if fixed_scores else network.tangent_kernel(x)
+        size = largest_step(kernel)
+    else:
+        size = check_real("step_size", step_size, above=0.0)
+    now, parts = network, network.parts(x)
+    loss = _loss(parts.outputs - y)
+    losses, watched, n_halved = [], [], 0
+    for step in range(kept[-1] + 1):
+        if step:
+            for _ in range(_MOST_HALVINGS):
+                moved = _moved(now, x, parts, parts.outputs - y, size, fixed_scores)
+                new_parts = moved.parts(x)
+                new_loss = _loss(new_parts.outputs - y)
+                if new_loss <= loss:
+                    now, parts, loss = moved, new_parts, new_loss
+                    break
+                size, n_halved = size / 2.0, n_halved + 1
+        if step in kept:
+            losses.append(loss)
+            watched.append(now.outputs(seen))
+    return Training(now, np.array(kept), np.array(losses), np.array(watched), size, n_halved)
+
+
+def kernel_descent(
+    kernel: ArrayLike,
+    cross: ArrayLike,
+    residuals: ArrayLike,
+    steps: Sequence[int],
+    *,
+    step_size: float | None = None,
+) -> FloatArray:
+    r"""Return by how much gradient descent in a linear model moves the outputs.
+
+    Parameters
+    ----------
+    kernel : (N, N) array_like
+        Symmetric, not negative and not 0, of the inputs trained on. The value kernel describes
+        a network with fixed scores exactly; the tangent kernel its linearisation.
+    cross : (m, N) array_like
+        The kernel between other inputs and those trained on.
+    residuals : (N,) array_like
+        Responses less the outputs at the start.
+    steps : sequence of int
+        Numbers of steps, >= 0 and increasing. Their size costs nothing.
+    step_size : float, optional
+        > 0 and at most 2 N over the largest eigenvalue, beyond which outputs diverge; default
+        half of that, as in :func:`train_attention`.
+
+    Returns
+    -------
+    ndarray, shape (k, m)
+        Outputs at the other inputs less those at the start, after each number of steps.
+
+    Raises
+    ------
+    ParameterError
+        If an argument is not as described.
+
+    Notes
+    -----
+    With K the kernel, k the cross kernel, r the residuals and s the step size, outputs have
+    moved after T steps by :math:`k\,(s/N) \sum_{t<T} (I - s K/N)^t r`, which is
+    :math:`k\,K^{-1} (I - (I - s K/N)^T) r` where K is invertible. The sum, which needs no
+    inverse, is what is computed, eigenvalue by eigenvalue.
+    """
+    K = check_array("kernel", kernel, ndim=2)
+    k = check_array("cross", cross, ndim=2, minimum_rows=0)
+    r = check_array("residuals", residuals, ndim=1)
+    size = r.shape[0]
+    if K.shape != (size, size):
+        raise ParameterError(f"kernel must have shape {(size, size)}; got {K.shape}")
+    if not np.allclose(K, K.T, rtol=1e-9, atol=1e-12 * float(np.abs(K).max())):
+        raise ParameterError("kernel must be symmetric")
+    if k.shape[1] != size:
+        raise ParameterError(f"cross must have {size} columns; got shape {k.shape}")
+    kept = _check_steps(steps)
+    longest = 2.0 * largest_step(K)
+    step = longest / 2.0
+    if step_size is not None:
+        step = check_real("step_size", step_size, above=0.0, maximum=longest)
+    eigenvalues, vectors = np.linalg.eigh((K + K.T) / 2.0)
+    rates = np.maximum(eigenvalues, 0.0) * step / size
+    along, loaded = k @ vectors, vectors.T @ r
+    moved = []
+    for count in kept:
+        sums = np.full(size, float(count))
+        # A rate of 0 leaves the number of steps; rates near it need the accurate forms.
+        small = (rates > 0) & (rates < 0.5)
+        sums[small] = -np.expm1(count * np.log1p(-rates[small])) / rates[small]
+        large = rates >= 0.5
+        sums[large] = (1.0 - (1.0 - rates[large]) ** count) / rates[large]
+        moved.append(along @ (sums * loaded) * (step / size))
+    return np.array(moved).reshape(len(kept), k.shape[0])
+
+
+def largest_step(kernel: ArrayLike) -> float:
+    """Return N over the largest eigenvalue of a kernel (N, N): half the largest stable step.
+
+    Raises
+    ------
+    ParameterError
+        If the kernel is no square matrix, or has no eigenvalue above 0.
+    """
+    K = check_array("kernel", kernel, ndim=2)
+    if K.shape[0] != K.shape[1]:
+        raise ParameterError(f"kernel must be square; got shape {K.shape}")
+    top = float(np.linalg.eigvalsh(K)[-1])
+    if not top > 0:
+        raise ParameterError(f"kernel must have an eigenvalue above 0; the largest is {top!r}")
+    return K.shape[0] / top
+
+
+def _moved(
+    network: AttentionNetwork,
+    x: FloatArray,
+    parts: Parts,
+    residuals: FloatArray,
+    size: float,
+    fixed_scores: bool,
+) -> AttentionNetwork:
+    """Return the network after one step."""
+    factor = size / (len(x) * math.sqrt(network.n_heads))
+    shape = (network.dim, network.n_heads, network.dim)
+    slopes = residuals @ parts.averages.reshape(len(x), -1)
+    values = network.values - factor * slopes.reshape(network.values.shape)
+    if fixed_scores:
+        return replace(network, values=values)
+    slopes = (residuals[:, np.newaxis] * x).T @ parts.directions.reshape(len(x), -1)
+    change = np.moveaxis(slopes.reshape(shape), 1, 0) * (factor / network.temperature)
+    return replace(network, values=values, scores=network.scores - change)
+
+
+def _loss(residuals: FloatArray) -> float:
+    return 0.5 * float(np.mean(residuals**2))
+
+
+def _sample(
+    network: AttentionNetwork, inputs: ArrayLike, responses: ArrayLike
+) -> tuple[FloatArray, FloatArray]:
+    x = network._check("inputs", inputs, minimum_rows=1)
+    y = check_array("responses", responses, ndim=1)
+    check_same_length(inputs=x, responses=y)
+    return x, y
+
+
+def _check_steps(steps: Sequence[int]) -> list[int]:
+    kept = [check_integer("steps", step) for step in steps]
+    if not kept or any(b <= a for a, b in pairwise(kept)):
+        raise ParameterError(f"steps must be whole numbers, increasing, at least one; got {steps}")
+    return kept

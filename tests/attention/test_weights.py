@@ -1,0 +1,188 @@
+"""Weights of attention: identities, softmax's twin, independent references, bad input."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nwsim import NadarayaWatson
+from nwsim.attention.weights import attention_weights, gaussian_weights, key_norm_log_prior
+from nwsim.exceptions import ParameterError
+from tests.attention.oracle import dense_attention
+
+
+def sample(m: int = 9, n: int = 40, d: int = 3, batch: tuple[int, ...] = ()) -> tuple[Any, Any]:
+    rng = np.random.default_rng([m, n, d])
+    return rng.standard_normal((*batch, m, d)), rng.standard_normal((*batch, n, d))
+
+
+def naive_gaussian(q: Any, k: Any, h: Any, prior: Any = 1.0, scale: Any = 1.0) -> Any:
+    distance = ((q[:, np.newaxis] - k[np.newaxis]) ** 2).sum(axis=-1)
+    kernel = prior * np.exp(-distance / (2.0 * (np.reshape(h, (-1, 1)) * scale) ** 2))
+    return kernel / kernel.sum(axis=1, keepdims=True)
+
+
+def test_attention_weights_are_the_oracle_on_the_identity() -> None:
+    q, k = sample()
+    np.testing.assert_allclose(
+        attention_weights(q, k), dense_attention(q, k, np.eye(40)), rtol=0, atol=1e-15
+    )
+
+
+def test_known_values() -> None:
+    # Unit keys at right angles, query on the first, temperature = h^2 = 1: both forms agree.
+    k = np.eye(2)
+    for weights in (attention_weights(k[:1], k, 1.0), gaussian_weights(k[:1], k, 1.0)):
+        assert weights[0, 1] == pytest.approx(0.26894142136999512)  # 1 / (1 + e)
+    assert gaussian_weights([[0.0]], [[0.0], [1.0]], 1.0)[0, 1] == pytest.approx(0.377540668798145)
+
+
+@given(data=st.data())
+def test_prior_of_key_norms_makes_softmax_weights(data: st.DataObject) -> None:
+    m, n, d = (data.draw(st.integers(1, top)) for top in (6, 30, 9))
+    t = data.draw(st.floats(0.05, 50.0))
+    batch = data.draw(st.sampled_from([(), (2,), (2, 3)]))
+    q, k = sample(m, n, d, batch)
+    mask = None
+    if data.draw(st.booleans()):
+        mask = np.random.default_rng(n).random((*batch, m, n)) < 0.6
+        mask[..., 0] = True
+    twin = gaussian_weights(q, k, math.sqrt(t), mask, key_norm_log_prior(k, t))
+    # A rounding error of an exponent, of some |q|^2 / t, is a relative one of a weight.
+    size = 1.0 + ((q**2).sum(axis=-1).max() + (k**2).sum(axis=-1).max()) / t
+    np.testing.assert_allclose(twin, attention_weights(q, k, t, mask), rtol=0, atol=2e-15 * size)
+    np.testing.assert_allclose(twin.sum(axis=-1), 1.0, rtol=0, atol=n * 1e-15)
+
+
+def test_without_the_prior_they_differ() -> None:
+    q, k = sample()
+    assert np.abs(gaussian_weights(q, k, 1.0) - attention_weights(q, k, 1.0)).max() > 0.1
+
+
+def test_keys_of_one_length_need_no_prior() -> None:
+    q, k = sample()
+    k *= 2.0 / np.linalg.norm(k, axis=1, keepdims=True)
+    np.testing.assert_allclose(
+        gaussian_weights(q, k, 1.5), attention_weights(q, k, 1.5**2), rtol=0, atol=1e-14
+    )
+
+
+def test_unit_norm_scales_queries_and_keys() -> None:
+    q, k = sample()
+    unit_q, unit_k = (a / np.linalg.norm(a, axis=1, keepdims=True) for a in (q, k))
+    want = attention_weights(unit_q, unit_k, 0.09)
+    np.testing.assert_allclose(
+        gaussian_weights(1e300 * q, 1e-200 * k, 0.3, unit_norm=True), want, rtol=0, atol=1e-13
+    )
+
+
+def test_matches_a_direct_sum_with_all_options() -> None:
+    q, k = sample()
+    rng = np.random.default_rng(3)
+    h, scale, log_prior = (rng.uniform(0.5, 2.0, size) for size in (9, 40, 40))
+    got = gaussian_weights(q, k, h, None, log_prior, scale)
+    np.testing.assert_allclose(got, naive_gaussian(q, k, h, np.exp(log_prior), scale), atol=1e-15)
+
+
+def test_matches_nadaraya_watson_with_prior_weights() -> None:
+    q, k = sample()
+    prior = np.random.default_rng(4).uniform(0.1, 3.0, 40)
+    fit = NadarayaWatson(0.7).fit(k, np.zeros(40), sample_weight=prior)
+    np.testing.assert_allclose(
+        gaussian_weights(q, k, 0.7, None, np.log(prior)), fit.weights(q), rtol=0, atol=1e-14
+    )
+
+
+def test_a_mask_drops_keys() -> None:
+    q, k = sample()
+    keep = np.arange(40) % 3 == 0
+    for weights in (attention_weights, gaussian_weights):
+        got = weights(q, k, 0.8, np.broadcast_to(keep, (9, 40)))
+        np.testing.assert_array_equal(got[:, ~keep], 0.0)
+        np.testing.assert_allclose(got[:, keep], weights(q, k[keep], 0.8), rtol=0, atol=1e-15)
+
+
+@pytest.mark.parametrize("far", [1e3, 1e9, 1e150, 1e300])
+def test_far_queries_and_tiny_bandwidths_give_the_nearest_key(far: float) -> None:
+    k = np.array([[0.0], [1.0], [2.0]]) * far
+    got = gaussian_weights([[far * 1.9], [far * 50.0 if far < 1e300 else 0.0]], k, 1e-3 * far)
+    nearest = [[0.0, 0.0, 1.0], [0.0, 0.0, 1.0] if far < 1e300 else [1.0, 0.0, 0.0]]
+    np.testing.assert_array_equal(got, nearest)
+    np.testing.assert_array_equal(gaussian_weights([[0.2]], [[0.0], [1.0]], 1e-300), [[1.0, 0.0]])
+
+
+def test_ties_share() -> None:
+    got = gaussian_weights([[0.5, 0.0]], [[0.0, 0.0], [1.0, 0.0], [3.0, 0.0]], 1e-6)
+    np.testing.assert_array_equal(got, [[0.5, 0.5, 0.0]])
+
+
+def test_a_large_shift_changes_nothing() -> None:
+    rng = np.random.default_rng(5)
+    q, k = (rng.integers(0, 1024, (size, 2)) / 1024.0 for size in (9, 40))
+    np.testing.assert_array_equal(
+        gaussian_weights(q + 2.0**27, k + 2.0**27, 0.1), gaussian_weights(q, k, 0.1)
+    )
+
+
+def test_tiny_data_keep_their_digits() -> None:
+    q, k = sample()
+    np.testing.assert_allclose(
+        gaussian_weights(1e-200 * q, 1e-200 * k, 1e-200), gaussian_weights(q, k, 1.0), rtol=1e-12
+    )
+
+
+def test_no_queries() -> None:
+    assert attention_weights(np.zeros((0, 2)), np.zeros((3, 2))).shape == (0, 3)
+    assert gaussian_weights(np.zeros((0, 2)), np.ones((3, 2)), 1.0, unit_norm=True).shape == (0, 3)
+
+
+Q, K = np.ones((2, 2)), np.ones((3, 2))
+
+
+@pytest.mark.parametrize(
+    ("match", "call"),
+    [
+        ("^q must have at least 2 axes", lambda: attention_weights([1.0], K)),
+        ("^k must have as many columns", lambda: attention_weights(Q, np.ones((3, 1)))),
+        ("^k must have at least one row", lambda: attention_weights(Q, np.ones((0, 2)))),
+        ("^q must have at least one column", lambda: attention_weights(Q[:, :0], K[:, :0])),
+        ("^q must be finite", lambda: attention_weights([[np.nan, 1.0]], K)),
+        ("^k must be finite", lambda: gaussian_weights(Q, np.full((3, 2), np.inf), 1.0)),
+        ("^temperature", lambda: attention_weights(Q, K, 0.0)),
+        ("^temperature", lambda: attention_weights(Q, K, math.inf)),
+        ("^q, k and temperature", lambda: attention_weights(1e200 * Q, 1e200 * K)),
+        ("^q, k and temperature", lambda: attention_weights(Q, K, 1e-310)),
+        ("^batch shapes", lambda: attention_weights(np.ones((2, 2, 2)), np.ones((3, 3, 2)))),
+        ("^mask must leave", lambda: attention_weights(Q, K, mask=np.zeros((2, 3), bool))),
+        ("^mask must leave", lambda: gaussian_weights(Q, K, 1.0, np.zeros((2, 3), bool))),
+        ("^mask must be an array of bool", lambda: gaussian_weights(Q, K, 1.0, np.ones((2, 3)))),
+        ("^bandwidth must be finite and > 0", lambda: gaussian_weights(Q, K, 0.0)),
+        ("^bandwidth must be finite and > 0", lambda: gaussian_weights(Q, K, [1.0, np.nan])),
+        ("^bandwidth must have 2 entries", lambda: gaussian_weights(Q, K, [1.0, 1.0, 1.0])),
+        ("^bandwidth must be a number", lambda: gaussian_weights(Q, K, "loo")),
+        ("^bandwidth and key_scale", lambda: gaussian_weights(1e300 * Q, K, 1e-300)),
+        (
+            "^log_prior must be finite",
+            lambda: gaussian_weights(Q, K, 1.0, log_prior=[0, 0, np.inf]),
+        ),
+        ("^log_prior must have 3 entries", lambda: gaussian_weights(Q, K, 1.0, log_prior=[0, 0])),
+        (
+            "^key_scale must be finite and > 0",
+            lambda: gaussian_weights(Q, K, 1, key_scale=[1, 1, 0]),
+        ),
+        ("^q must hold no zero", lambda: gaussian_weights(0 * Q, K, 1.0, unit_norm=True)),
+        ("^k must hold no zero", lambda: gaussian_weights(Q, 0 * K, 1.0, unit_norm=True)),
+        ("^unit_norm", lambda: gaussian_weights(Q, K, 1.0, unit_norm=1)),  # type: ignore[arg-type]
+        ("^temperature", lambda: key_norm_log_prior(K, -1.0)),
+        ("^k must be finite", lambda: key_norm_log_prior([[np.nan]], 1.0)),
+        ("^k and temperature", lambda: key_norm_log_prior([[1e200]], 1.0)),
+    ],
+)
+def test_bad_input_is_refused_by_name(match: str, call: Any) -> None:
+    with pytest.raises(ParameterError, match=match):
+        call()
