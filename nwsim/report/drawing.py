@@ -106,22 +106,26 @@ def draw_slope(
     x: str = "n_obs",
     *,
     printed: bool = False,
+    logs: bool = False,
 ) -> None:
     """Draw the power law ``x**slope`` over the range of two or more points.
+
+    Estimates are its values, or their ``logs``; the axis is logarithmic in the first case alone.
 
     It goes through the centre of the larger half of the points; one that is ``printed``
     somewhere and meant to be compared starts with the first point.
     """
     at = rows[x].to_numpy(dtype=float)
     y = rows["estimate"].to_numpy(dtype=float)
-    usable = np.isfinite(y) & (y > 0)
+    usable = np.isfinite(y) & (logs | (y > 0))
     if usable.sum() < 2 or not math.isfinite(slope):
         return
-    log_x, log_y = np.log(at[usable]), np.log(y[usable])
+    log_x, log_y = np.log(at[usable]), y[usable] if logs else np.log(y[usable])
     through = slice(0, 1) if printed else slice(len(log_x) // 2, None)
     level = float(np.mean(log_y[through] - slope * log_x[through]))
     ends = np.array([at.min() / (1.0 if printed else 1.2), at.max() * 1.2])
-    axes.plot(ends, np.exp(level) * ends**slope, color=color, **(PRINTED if printed else STATED))
+    law = level + slope * np.log(ends)
+    axes.plot(ends, law if logs else np.exp(law), color=color, **(PRINTED if printed else STATED))
 
 
 def draw_margin(axes: Axes, said: Mapping[float, tuple[float, float]]) -> None:

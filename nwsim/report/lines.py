@@ -26,6 +26,7 @@ def lines(
     x_log: bool = False,
     log: bool = True,
     claims: Sequence[str] = (),
+    rule: str = "rate",
     labels: Mapping[str, str] | None = None,
 ) -> Figure:
     """Draw measures along x, a line a level of ``line``; the key names the lines.
@@ -51,7 +52,10 @@ def lines(
     x_log, log : bool
         Whether the horizontal and the vertical axis are logarithmic.
     claims : sequence of str
-        Ids of claims of the rule "rate" whose slopes are drawn through the lines.
+        Ids of claims whose slopes are drawn through the lines.
+    rule : {"rate", "rate_of_log"}
+        The rule of these claims; the second is of measures that are means of logs, on an axis
+        that is not logarithmic.
     labels : mapping, optional
         Texts by name of factor, level or method.
 
@@ -87,9 +91,10 @@ def lines(
             look = COMPARED[known.index(condition[line]) % len(COMPARED)]
             drawing.draw_line(cell.axes, own, look, x, log=log, x_log=x_log)
             measure = str(own["measure"].iloc[0])
-            said = claimed(results.claims, measure, condition, "rate", claims) if claims else None
+            said = claimed(results.claims, measure, condition, rule, claims) if claims else None
             if said:
-                drawing.draw_slope(cell.axes, own, said.theory, look.color, x)
+                logs = rule == "rate_of_log"
+                drawing.draw_slope(cell.axes, own, said.theory, look.color, x, logs=logs)
                 stated = True
     entries = layout.line_entries(COMPARED, [words.level(line, level) for level in known])
     key = layout.claim_key(claims) if stated else []

@@ -256,9 +256,12 @@ class DaskExecutor(Executor):
     def kill(self) -> None:
         """Stop now: what is computed on a cluster of others runs to its end and is dropped."""
         self._calls.shutdown(wait=False)
-        self._client.close()
+        # Neither may wait for ever on what is gone.
+        with contextlib.suppress(TimeoutError, OSError):
+            self._client.close(timeout=_PATIENCE)
         if self._cluster is not None:
-            self._cluster.close()
+            with contextlib.suppress(TimeoutError, OSError):
+                self._cluster.close(timeout=_PATIENCE)
         self._logger.setLevel(self._level)
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import warnings
 from collections.abc import Iterator, Sequence
@@ -24,6 +25,19 @@ def judge_rate(points: Points, theory: float, margin: float) -> Verdict:
         # One replicate gives no standard error; the run says so once.
         warnings.simplefilter("ignore", PrecisionWarning)
         return fit_rate(points.levels, points.estimates, points.mcse).compare(theory, margin)
+
+
+def judge_rate_of_log(points: Points, theory: float, margin: float) -> Verdict:
+    """Judge the slope, against log level, of a quantity that is a mean of logs itself.
+
+    The log of a mean of values over orders of magnitude is that of the largest of them.
+    """
+    import numpy as np
+
+    logs = dataclasses.replace(
+        points, estimates=np.exp(points.estimates), mcse=points.mcse * np.exp(points.estimates)
+    )
+    return judge_rate(logs, theory, margin)
 
 
 def judge_equivalence(points: Points, theory: float, margin: float) -> Verdict:

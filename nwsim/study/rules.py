@@ -91,6 +91,7 @@ CLAIM_RULES: dict[str, ClaimRule] = {
     rule.name: rule
     for rule in (
         ClaimRule("rate", judging.judge_rate, over="n_obs", slope=True),
+        ClaimRule("rate_of_log", judging.judge_rate_of_log, over="n_obs", slope=True),
         ClaimRule("equivalence", judging.judge_equivalence, single=True),
         ClaimRule("not_above", judging.judge_not_above, single=True, one_sided=True),
         ClaimRule("never_rises", judging.judge_never_rises, paired=True),

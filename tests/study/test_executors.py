@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
+import json
 import os
 import signal
 import subprocess
 import sys
 import time
-import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -148,23 +149,57 @@ def no_process_is_left() -> Iterator[None]:
     assert not children() - before
 
 
-@pytest.fixture
-def scheduler(no_process_is_left: None) -> Iterator[Callable[..., Any]]:
-    """Start clusters of other people."""
-    distributed = pytest.importorskip("distributed")
-    started = []
+CLUSTER = """
+import json, sys, warnings
+from distributed import LocalCluster
 
-    def start(**options: Any) -> Any:
-        defaults = {"n_workers": 1, "threads_per_worker": 1, "dashboard_address": "127.0.0.1:0"}
-        with warnings.catch_warnings():
-            # Of a slow disk; as an error it breaks the start.
-            warnings.simplefilter("ignore")
-            started.append(distributed.LocalCluster(**{**defaults, **options}))
+if __name__ == "__main__":
+    # Of a slow disk; as an error it would break the start.
+    warnings.simplefilter("ignore")
+    options = {"n_workers": 1, "threads_per_worker": 1, "dashboard_address": "127.0.0.1:0"}
+    cluster = LocalCluster(**{**options, **json.loads(sys.argv[1])})
+    print(cluster.address, flush=True)
+    sys.stdin.read()
+"""
+
+
+class Cluster:
+    """A cluster of other people: processes of their own, which can be killed."""
+
+    def __init__(self, place: Path, options: dict[str, Any]) -> None:
+        script = place / "cluster.py"
+        script.write_text(CLUSTER)
+        self.process = subprocess.Popen(
+            [sys.executable, str(script), json.dumps(options)],
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+            start_new_session=True,
+        )
+        assert self.process.stdout is not None
+        self.address = self.process.stdout.readline().strip()
+        assert self.address.startswith("tcp://")
+
+    def kill(self) -> None:
+        """End scheduler and workers at once."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.communicate(timeout=60)
+
+
+@pytest.fixture
+def scheduler(no_process_is_left: None, tmp_path: Path) -> Iterator[Callable[..., Cluster]]:
+    started: list[Cluster] = []
+
+    def start(**options: Any) -> Cluster:
+        started.append(Cluster(tmp_path, options))
         return started[-1]
 
     yield start
     for cluster in started:
-        cluster.close()
+        cluster.kill()
 
 
 @needs_dask
@@ -217,9 +252,9 @@ def test_a_block_that_kills_dask_workers_is_given_up(
 
 @needs_dask
 def test_a_running_cluster_is_used_and_left_running(
-    toy: Path, tmp_path: Path, calm: dict[str, bytes], scheduler: Callable[..., Any]
+    toy: Path, tmp_path: Path, calm: dict[str, bytes], scheduler: Callable[..., Cluster]
 ) -> None:
-    address = scheduler(n_workers=2).scheduler_address
+    address = scheduler(n_workers=2).address
     for folder in ("one", "two"):
         run_study(toy, out=tmp_path / folder, executor=dask_executor(scheduler=address))
         assert snapshot(tmp_path / folder / "toy") == calm
@@ -227,12 +262,12 @@ def test_a_running_cluster_is_used_and_left_running(
 
 @needs_dask
 def test_workers_that_are_not_fit_are_refused(
-    toy: Path, tmp_path: Path, scheduler: Callable[..., Any]
+    toy: Path, tmp_path: Path, scheduler: Callable[..., Cluster]
 ) -> None:
-    address = scheduler(threads_per_worker=2).scheduler_address
+    address = scheduler(threads_per_worker=2).address
     with pytest.raises(StudyError, match="has 2 threads; start workers with one thread each"):
         run_study(toy, out=tmp_path, executor=dask_executor(scheduler=address))
-    address = scheduler().scheduler_address
+    address = scheduler().address
     with pytest.raises(StudyError, match=r"another version of numpy: .* there, 0\.1 here"):
         run_study(
             toy,
@@ -253,7 +288,7 @@ def test_a_scheduler_that_does_not_answer_is_named(
 
 @needs_dask
 def test_a_scheduler_that_goes_away_ends_the_run(
-    tmp_path: Path, scheduler: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, scheduler: Callable[..., Cluster], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("nwsim.study.executors._PATIENCE", 0.5)
     cluster = scheduler(n_workers=2)
@@ -261,7 +296,7 @@ def test_a_scheduler_that_goes_away_ends_the_run(
     made = []
 
     def factory() -> DaskExecutor:
-        made.append(DaskExecutor(1, cluster.scheduler_address, None))
+        made.append(DaskExecutor(1, cluster.address, None))
         return made[-1]
 
     kept: list[int] = []
@@ -270,7 +305,7 @@ def test_a_scheduler_that_goes_away_ends_the_run(
     def submit(self: DaskExecutor, *args: Any, **kwargs: Any) -> Any:
         kept.append(1)
         if len(kept) == 8:
-            cluster.close()
+            cluster.kill()
         return real(self, *args, **kwargs)
 
     monkeypatch.setattr(DaskExecutor, "submit", submit)

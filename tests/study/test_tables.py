@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -28,6 +29,7 @@ from nwsim.study import (
 )
 from nwsim.study.cells import Cell
 from nwsim.study.derived import compare, derive, judge
+from nwsim.study.judging import judge_rate, judge_rate_of_log
 from nwsim.study.results import RESERVED, TABLES, columns_of, read_results, read_table, table_text
 
 
@@ -154,6 +156,25 @@ def test_rate_claims() -> None:
     assert judge(claim(margin=0.004), cells, estimates)[0]["verdict"] == "inconclusive"
     by_setting = claim(theory=lambda setting: -1.6 * setting["alpha"])
     assert judge(by_setting, cells, estimates)[0]["theory"] == -0.8
+
+
+def test_the_rate_of_a_mean_of_logs_is_that_of_the_quantity() -> None:
+    levels = np.array([500.0, 1000.0, 2000.0])
+    values, relative = 3.0 * levels**-0.8, np.array([0.01, 0.02, 0.01])
+    common: dict[str, Any] = {
+        "levels": levels,
+        "n_sim": np.full(3, 50),
+        "n_planned": np.full(3, 50),
+        "setting": {},
+        "measure": "m",
+    }
+    plain = judge_rate(Points(estimates=values, mcse=values * relative, **common), -0.8, 0.1)
+    logs = Points(estimates=np.log(values), mcse=relative, **common)
+    of_log = judge_rate_of_log(logs, -0.8, 0.1)
+    assert of_log.estimate == pytest.approx(-0.8, abs=1e-12)
+    assert of_log.mcse == pytest.approx(plain.mcse, rel=1e-12)
+    assert of_log.verdict == "supported"
+    assert judge_rate_of_log(logs, -0.5, 0.1).verdict == "refuted"
 
 
 def test_a_tail_is_the_largest_levels() -> None:

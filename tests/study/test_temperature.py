@@ -98,19 +98,20 @@ def test_the_error_is_that_of_conditional_moments(world):
         m = conditional_moments(fit, data.q, data.f_k, data.f_q, data.noise2)
         return float(np.mean(m.bias[:, 0] ** 2 + m.noise_covariance[:, 0, 0]))
 
-    assert row["best_mse"] == pytest.approx(error(row["best_t"]), rel=1e-10)
+    best = math.exp(row["log_best_t"])
+    assert row["best_mse"] == pytest.approx(error(best), rel=1e-10)
     # No temperature far from it is better.
-    assert min(error(row["best_t"] * factor) for factor in (0.5, 0.7, 1.4, 2.0)) > row["best_mse"]
+    assert min(error(best * factor) for factor in (0.5, 0.7, 1.4, 2.0)) > row["best_mse"]
     assert row["n_at_edge"] == 0
 
 
 def test_keys_of_one_length_have_one_best_temperature():
     data = drawn(BEST)
-    softmax, gaussian = (NAMES["chosen"](form, data)["best_t"] for form in ("dot", "gaussian"))
-    assert softmax == pytest.approx(gaussian, rel=1e-6)
+    softmax, gaussian = (NAMES["chosen"](form, data)["log_best_t"] for form in ("dot", "gaussian"))
+    assert softmax == pytest.approx(gaussian, abs=1e-6)
     data = drawn({**BEST, "world": "cube"})
-    softmax, gaussian = (NAMES["chosen"](form, data)["best_t"] for form in ("dot", "gaussian"))
-    assert softmax > 3 * gaussian
+    softmax, gaussian = (NAMES["chosen"](form, data)["log_best_t"] for form in ("dot", "gaussian"))
+    assert softmax > math.log(3) + gaussian
 
 
 def test_the_margin_is_below_half_the_distance_to_the_next_exponent():
