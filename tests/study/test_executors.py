@@ -158,7 +158,7 @@ if __name__ == "__main__":
     warnings.simplefilter("ignore")
     options = {"n_workers": 1, "threads_per_worker": 1, "dashboard_address": "127.0.0.1:0"}
     cluster = LocalCluster(**{**options, **json.loads(sys.argv[1])})
-    print(cluster.address, flush=True)
+    print(cluster.scheduler_address, flush=True)
     sys.stdin.read()
 """
 
