@@ -246,17 +246,23 @@ class DaskExecutor(Executor):
         """How many calls run at a time now: a cluster may grow and shrink."""
         return sum(self._client.ncores().values())
 
+    @property
+    def is_alive(self) -> bool:
+        """Whether the scheduler is there; when it goes, some futures never end."""
+        return bool(self._client.status == "running")
+
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
         """Submit a call; BrokenExecutor if the scheduler is gone."""
-        if self._client.status != "running":
+        if not self.is_alive:
             raise BrokenExecutor("the scheduler is gone")
         future: Future[Any] = self._calls.submit(run_remotely, self._here, fn, *args, **kwargs)
         return future
 
     def kill(self) -> None:
         """Stop now: what is computed on a cluster of others runs to its end and is dropped."""
-        self._calls.shutdown(wait=False)
-        # Neither may wait for ever on what is gone.
+        # A client that is closed cannot cancel; nothing may wait for ever on what is gone.
+        with contextlib.suppress(Exception):
+            self._calls.shutdown(wait=False)
         with contextlib.suppress(TimeoutError, OSError):
             self._client.close(timeout=_PATIENCE)
         if self._cluster is not None:

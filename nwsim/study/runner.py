@@ -9,6 +9,7 @@ import tempfile
 from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import (
+    ALL_COMPLETED,
     FIRST_COMPLETED,
     BrokenExecutor,
     CancelledError,
@@ -36,6 +37,8 @@ from nwsim.study.replicate import Outcome, run_block
 
 MAX_DEATHS = 3
 _LARGEST_BLOCK = 16
+_LOOK = 2.0
+"""Seconds after which it is asked whether the executor is still there."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -160,7 +163,7 @@ class _Loop:
                 self.executor = self.factory()
             broken = not self._fill(self.executor)
             if self.flying:
-                wait(self.flying, return_when=FIRST_COMPLETED)
+                broken = not self._wait(FIRST_COMPLETED) or broken
                 broken = self._collect() or broken
             if broken:
                 self._rebuild()
@@ -222,7 +225,7 @@ class _Loop:
 
     def _rebuild(self) -> None:
         # Every other future of a broken executor ends too; some may hold results.
-        wait(self.flying)
+        self._wait(ALL_COMPLETED)
         self._collect()
         if not self.flying:
             self.idle_breaks += 1
@@ -242,6 +245,18 @@ class _Loop:
                 self._count_death(block)
         self.flying.clear()
         self.abandon()
+
+    def _wait(self, until: str) -> bool:
+        """Wait for what is in flight; False if the executor is gone and will not answer.
+
+        A cluster whose scheduler dies may leave futures that nobody ever finishes.
+        """
+        while True:
+            found = wait(self.flying, timeout=_LOOK, return_when=until)
+            if not found.not_done or (found.done and until == FIRST_COMPLETED):
+                return True
+            if not getattr(self.executor, "is_alive", True):
+                return False
 
     def _count_death(self, block: Block) -> None:
         self.deaths[block] += 1

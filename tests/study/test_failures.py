@@ -361,3 +361,30 @@ def test_a_study_that_cannot_be_pickled_is_named(tmp_path: Path) -> None:
     rewrite(path, "SHIFT = 0.3", "SHIFT = 0.3\nLOCK = __import__('threading').Lock()")
     with pytest.raises(StudyError, match=r"study 'toy' uses what cannot be sent .*lock"):
         run_study(path, out=tmp_path)
+
+
+def test_futures_that_nobody_ends_do_not_hold_the_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A cluster whose scheduler dies may lose a future without a word."""
+    monkeypatch.setattr("nwsim.study.runner._LOOK", 0.05)
+    made: list[int] = []
+
+    class Gone(InlineExecutor):
+        workers = 2
+        is_alive = False
+
+        def submit(self, *args, **kwargs):  # type: ignore[no-untyped-def]
+            if len(made) == 1:
+                return Future()
+            return super().submit(*args, **kwargs)
+
+    def factory() -> Gone:
+        made.append(1)
+        return Gone()
+
+    path = write_study(tmp_path / "s")
+    results = run_study(path, out=tmp_path, executor=factory)
+    assert len(made) == 2
+    assert results.manifest["missing"] == {}
+    assert (results.performance["n_sim"] == 10).all()
