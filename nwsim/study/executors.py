@@ -165,7 +165,7 @@ def dask_executor(workers: int = 1, scheduler: str | None = None) -> ExecutorFac
     check_worker_count(workers)
     if importlib.util.find_spec("distributed") is None:
         raise ParameterError(
-            "executor 'dask' needs the package distributed: pip install 'nwsim[cluster]'"
+            "executor 'dask' needs the package distributed: pip install -e '.[cluster]'"
         )
     here = None if scheduler is None else installed()
     return lambda: DaskExecutor(workers, scheduler, here)

@@ -121,7 +121,7 @@ def test_executors_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ParameterError, match="workers must be"):
         make_executor("dask", 0)
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(ParameterError, match=r"needs the package distributed: .*nwsim\[cluster\]"):
+    with pytest.raises(ParameterError, match=r"needs the package distributed: .*-e .*\[cluster\]"):
         make_executor("dask", 1)
 
 
