@@ -147,7 +147,7 @@ def test_the_example_of_the_page_runs():
     text = page.read_text(encoding="utf-8")
     blocks = text.split("```python\n")[1:]
     assert blocks
-    assert "<!-- verdicts: tangent -->\n<!-- end -->\n" in text
+    assert "<!-- verdicts: tangent -->\n" in text
     for block in blocks:
         exec(block.split("```")[0], {})
 
