@@ -249,11 +249,6 @@ def at_width_1(setting):
     return setting["width"] == 1.0
 
 
-def is_judged(setting):
-    """Select the bandwidths at which windows are a small part of a wave."""
-    return setting["width"] <= 1.0 and has_window(setting)
-
-
 KEEP = tuple(f"keep_{k}" for k in KEPT)
 NUMBERED = (*KEEP, "window", "best")
 PAGES = "nwsim.report.sparse"
@@ -348,7 +343,7 @@ STUDY = Study(
             margin=0.08,
             rule="rate",
             tail=3,
-            where=is_judged,
+            where=has_window,
         ),
         Claim(
             "K1_gain",

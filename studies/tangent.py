@@ -315,8 +315,10 @@ LESS = (
 )
 EARLY_RATE = "Early in training the kernel moves as one over the number of heads."
 TOTAL = "The total movement of the parameters does not depend on the number of heads."
-MARKEDLY = "Learned scores lower the test error by a fifth or more."
-LEARNING = "Training lowers the test error of its own linearisation by a fifth or more."
+MARKEDLY = "Within 256 steps learned scores lower the test error by a fifth or more."
+LEARNING = (
+    "Within 256 steps training lowers the test error of its own linearisation by a fifth or more."
+)
 CONTROL = "To a linear method one wave and many are equally hard."
 PAGES = "nwsim.report"
 WORDS = {
