@@ -131,11 +131,11 @@ def _nufft(task: Task) -> float:
     from nwsim.smoothing import fourier
 
     where = (task.span, task.bandwidth, task.tol)
+    if fourier.most_modes(*where) > fourier.MOST_MODES:
+        return np.inf
     eps = fourier.precision(*where)
     _, count = fourier.modes(task.span, task.bandwidth, eps)
     total = float(np.prod(count))
-    if fourier.most_modes(*where) > fourier.MOST_MODES:
-        return np.inf
     c = constants()
     spread = (1.0 - np.log10(eps)) ** task.dim
     pairs = (task.n_columns + 1) // 2

@@ -57,7 +57,13 @@ def prior_weights(sample_weight: ArrayLike | None, X: FloatArray) -> FloatArray:
     """
     if sample_weight is None:
         return np.ones(X.shape[0])
-    prior: FloatArray = _check_sample_weight(sample_weight, X, dtype=np.float64)
+    try:
+        prior: FloatArray = _check_sample_weight(sample_weight, X, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise ParameterError(
+            f"sample_weight must be {X.shape[0]} finite numbers, nonnegative and not all zero: "
+            f"{error}"
+        ) from None
     if np.any(prior < 0.0) or not np.any(prior > 0.0):
         raise ParameterError("sample_weight must be nonnegative and not all zero")
     if prior.max() <= _MOST_WEIGHT and prior[prior > 0.0].min() >= _LEAST_WEIGHT:

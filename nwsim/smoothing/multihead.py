@@ -172,6 +172,10 @@ class MultiHeadNadarayaWatson(RegressorMixin, BaseEstimator):
 
         out = np.zeros((X.shape[0], self._projection.shape[1]))
         project(X, self._projection, out)
+        if not np.isfinite(out).all():
+            raise ParameterError(
+                "X and projections must keep projected inputs within the range of float64"
+            )
         return out
 
     def _split(self, Z: FloatArray) -> list[FloatArray]:

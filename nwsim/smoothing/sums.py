@@ -26,6 +26,8 @@ TOO_SMALL = (
 FAINT = 1e-100
 # A signed denominator this small beside its absolute sum says nothing about a mean.
 _CANCELLED = 1e-3
+# Of a difference that is 0, in place of its exponent: below any other.
+_NO_EXPONENT = -(10**6)
 
 
 def empty_windows(sums: FloatArray, absolute: FloatArray, signed: bool) -> BoolArray:
@@ -326,7 +328,26 @@ class WeightedSample:
         nobody = np.full(Q.shape[0], -1, np.int64)
         nearest_squared(self.layout.X, Q, self.bandwidth, self.prior, nobody, least)
         nearest_members(self.layout.X, Q, self.bandwidth, self.prior, least, out)
+        for j in np.flatnonzero(np.isinf(least)):
+            out[j] = self._far_nearest(Q[j])
         return out
+
+    def _far_nearest(self, q: FloatArray) -> BoolArray:
+        """Return the points nearest to one query (d,) whose squared distances overflow, (n,).
+
+        Distances are divided by a power of two about as large as the least of them, which
+        changes no digit; those of other points may then be infinite.
+        """
+        # Halves: the difference of two huge numbers could itself overflow.
+        mantissa, exponent = np.frexp(np.abs(q[:, None] / 2.0 - self.layout.X / 2.0))
+        h, h_exponent = np.frexp(self.bandwidth[:, None])
+        exponent = np.where(mantissa > 0.0, exponent - h_exponent, _NO_EXPONENT)
+        size = exponent.max(axis=0)[self.prior > 0.0].min()
+        with np.errstate(over="ignore", under="ignore"):
+            distance = (np.ldexp(mantissa / h, exponent - size) ** 2).sum(axis=0)
+        distance = np.where(self.prior > 0.0, distance, np.inf)
+        found: BoolArray = distance <= distance.min()
+        return found
 
     def nearest_ranges(self, Q: FloatArray) -> tuple[IntArray, IntArray]:
         """Return starts and stops (m,) of the points nearest to each query, on a sorted line.
@@ -336,6 +357,12 @@ class WeightedSample:
         from nwsim.numerics.moments import nearest_on_line
 
         starts, stops = (np.empty(Q.shape[0], np.int64) for _ in range(2))
-        q = np.ascontiguousarray(Q[:, 0])
-        nearest_on_line(self.layout.X[0], q, self.bandwidth[0], self.prior, starts, stops)
+        q, line = np.ascontiguousarray(Q[:, 0]), self.layout.X[0]
+        nearest_on_line(line, q, self.bandwidth[0], self.prior, starts, stops)
+        with np.errstate(over="ignore"):
+            gap = np.abs(q - line[np.minimum(starts, line.size - 1)]) / self.bandwidth[0]
+            far = np.flatnonzero(~np.isfinite(gap**2))
+        for j in far:
+            members = np.flatnonzero(self._far_nearest(q[j : j + 1]))
+            starts[j], stops[j] = members[0], members[-1] + 1
         return starts, stops

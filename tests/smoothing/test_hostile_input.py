@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import math
 import re
 import tracemalloc
+from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from nwsim import NadarayaWatson
+from nwsim import MultiHeadNadarayaWatson, NadarayaWatson
 from nwsim.exceptions import ParameterError
 from nwsim.smoothing import ENGINES, costs, get_kernel, kernel_names
 from tests.smoothing import oracle
@@ -169,3 +171,64 @@ def test_auto_picks_an_engine_that_serves(seed, kernel, d, n, m, log_h, log_tol,
     assert ENGINES[chosen].serves(get_kernel(kernel), d)
     assert ENGINES[model.engine_].serves(get_kernel(kernel), d)
     assert np.isfinite(model.predict(np.tile(X, (m // n + 1, 1))[:m])).all()
+
+
+def exact_nearest(X, q, h):
+    """Return which points are nearest to a query in units of h, in exact arithmetic."""
+    distances = [
+        sum(
+            ((Fraction(float(a)) - Fraction(float(b))) / Fraction(float(c))) ** 2
+            for a, b, c in zip(x, q, h, strict=True)
+        )
+        for x in X
+    ]
+    return [distance == min(distances) for distance in distances]
+
+
+@settings(max_examples=60)
+@given(
+    seed=st.integers(0, 10**6),
+    d=st.integers(1, 3),
+    log_h=st.floats(-320, -100),
+    log_size=st.sampled_from([-90.0, 0.0, 150.0, 307.9]),
+    kernel=st.sampled_from(["epanechnikov", "uniform", "triangular"]),
+    lattice=st.booleans(),
+)
+def test_nearest_where_squares_overflow(seed, d, log_h, log_size, kernel, lattice):
+    rng = np.random.default_rng(seed)
+    # Powers of two on lattices: what ties there does so when rounded, too.
+    size = 2.0 ** round(log_size * math.log2(10.0))
+    draw = rng.integers(-2, 3, (23, d)) if lattice else rng.uniform(-1.0, 1.0, (23, d))
+    X, q = size / 4.0 * draw[3:], size / 4.0 * (draw[:3] + 0.5 * lattice)
+    h = 10.0 ** (log_h + rng.uniform(0, 3, d))
+    if lattice:
+        h = np.full(d, 2.0 ** round(log_h * math.log2(10.0)))
+    assume((h > 0).all())
+    y = rng.normal(size=20)
+    found = NadarayaWatson(h, kernel, "nearest").fit(X, y).predict(q)
+    expected = [y[exact_nearest(X, row, h)].mean() for row in q]
+    np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-15)
+
+
+def test_gaussian_with_a_tiny_bandwidth_is_refused_without_warnings():
+    X = np.random.default_rng(0).random((50, 2))
+    with pytest.raises(ParameterError, match="bandwidth is so small"):
+        NadarayaWatson(1e-160).fit(X, X[:, 0]).predict(X + 0.01)
+
+
+@pytest.mark.parametrize(
+    "weight", [[0.0, 0.0], [np.nan, 1.0], [1.0], "ab", [1j, 1.0], [10**400, 1], [-1.0, 1.0]]
+)
+def test_sample_weight_of_the_wrong_kind(weight):
+    with pytest.raises(ParameterError, match="sample_weight must"):
+        NadarayaWatson(1.0).fit([[0.0], [1.0]], [0.0, 1.0], sample_weight=weight)
+
+
+@pytest.mark.parametrize("policy", ["nan", "zero", "nearest", "mean", "raise"])
+def test_projections_that_overflow_are_refused(policy):
+    X, P = np.full((3, 2), 1e150), [np.array([[1e200], [0.0]]), np.array([[0.0], [1.0]])]
+    with pytest.raises(ParameterError, match="X and projections must"):
+        MultiHeadNadarayaWatson(P, 1.0, "epanechnikov", empty_window=policy).fit(X, X[:, 0])
+    model = MultiHeadNadarayaWatson(P, 1.0, "epanechnikov", empty_window=policy)
+    with pytest.raises(ParameterError, match="X and projections must"):
+        model.fit(X / 1e150, X[:, 0]).predict(X)
