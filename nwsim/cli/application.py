@@ -1,7 +1,7 @@
 """Entry point of the command line: messages and exit codes in one place.
 
-Exit codes: 0 done; 1 done, but something is wrong with the numbers; 2 bad input, named in
-one line on standard error; 130 interrupted, 129 and 143 by a hang-up or a termination.
+Bad input is named in one line on standard error. The exit codes stand in the help of the
+command line.
 """
 
 from __future__ import annotations

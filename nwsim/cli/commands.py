@@ -30,7 +30,13 @@ _n_sim = click.option(
 )
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+_EXIT_CODES = (
+    "Exit codes: 0 done; 1 done, but something is wrong with the numbers, or results differ; "
+    "2 bad input; 130 interrupted, 129 by a hang-up, 143 by a termination."
+)
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]}, epilog=_EXIT_CODES)
 @click.version_option(__version__, prog_name="nwsim")
 def cli() -> None:
     """Monte Carlo studies of attention as Nadaraya-Watson regression."""

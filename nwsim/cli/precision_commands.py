@@ -46,8 +46,8 @@ def plan(
     click.echo(found.table, nl=False)
     gaps = f", {found.untimed} cells without times" if found.untimed else ""
     click.echo(
-        f"{found.n_sim} replicates in {found.n_cells} cells, about {found.seconds:.3g} s on one "
-        f"worker{gaps}, besides the pilot of {target.pilot} a cell in {found.folder}",
+        f"{found.n_sim} replicates in {found.n_cells} cells, about {_in_words(found.seconds)} on "
+        f"one worker{gaps}, besides the pilot of {target.pilot} a cell in {found.folder}",
         err=True,
     )
     if found.undecided:
@@ -110,3 +110,11 @@ def verify(
     )
     click.echo(f"{total} differences in {len(loaded)} studies")
     return 1 if total else 0
+
+
+def _in_words(seconds: float) -> str:
+    """Return a time in the unit in which it is a small number."""
+    for unit, length in (("days", 86400.0), ("h", 3600.0), ("min", 60.0)):
+        if seconds >= 2.0 * length:
+            return f"{seconds / length:.1f} {unit}"
+    return f"{seconds:.3g} s"

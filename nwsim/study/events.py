@@ -82,6 +82,10 @@ def logged_run(study: str, profile: str, workers: int, folder: Path) -> Iterator
     LOGGER.info(f"start: study {study}, profile {profile}, workers {workers}, folder {folder}")
     try:
         yield
+    except KeyboardInterrupt:
+        seconds = time.perf_counter() - clock
+        LOGGER.warning(f"end: interrupted after {seconds:.1f} s; what is finished is kept")
+        raise
     except BaseException as error:
         seconds = time.perf_counter() - clock
         LOGGER.error(f"end: after {seconds:.1f} s by {type(error).__name__}: {error}")

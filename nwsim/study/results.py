@@ -255,8 +255,11 @@ def differences(first: Results, second: Results) -> Iterator[str]:
     Estimates, their errors and intervals agree if ``|a - b| <= 1e-9 |a| + 1e-3 mcse``:
     processors differ in the last bits of a sum, which is far below what the Monte Carlo
     error lets anyone see. Theory and margin agree if ``|a - b| <= 1e-9 |a|``; all else, such
-    as counts and verdicts, if it is equal.
+    as counts and verdicts, if it is equal. Results of two studies have no rows in common:
+    nothing is yielded, see :func:`run_differences`.
     """
+    if first.manifest.get("study") != second.manifest.get("study"):
+        return
     for table, keys in _KEYS.items():
         old, new = _rows(first, table, keys), _rows(second, table, keys)
         for key in [*old, *(key for key in new if key not in old)]:

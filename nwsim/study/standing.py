@@ -12,7 +12,7 @@ from nwsim.study.locks import is_locked
 from nwsim.study.precision import PILOT, PrecisionTarget, fresh_cells, needs_of
 from nwsim.study.provenance import identity_of
 from nwsim.study.specification import Study
-from nwsim.study.store import CHECKPOINT, Store, progress_of
+from nwsim.study.store import CHECKPOINT, Store, foreign_field, progress_of
 
 
 @dataclass(frozen=True)
@@ -30,6 +30,8 @@ class Standing:
     running : bool
         Whether a process is at work in the folder now.
     has_tables : bool
+    foreign : str or None
+        What the checkpoint was made with another of, such as "sources": the run would refuse it.
     """
 
     part: str
@@ -38,6 +40,7 @@ class Standing:
     failures: int
     running: bool
     has_tables: bool
+    foreign: str | None = None
 
     @property
     def text(self) -> str:
@@ -47,9 +50,10 @@ class Standing:
         now = ", running now" if self.running else ""
         if self.finished is None:
             return f"{what}{self.planned} replicates planned, no checkpoint, {tables}{now}"
+        other = f", made with another {self.foreign}: --replace starts over" if self.foreign else ""
         return (
             f"{what}{self.finished} of {self.planned} replicates finished, "
-            f"{self.failures} failures, {tables}{now}"
+            f"{self.failures} failures, {tables}{now}{other}"
         )
 
 
@@ -77,23 +81,26 @@ def standing_of(
     Raises
     ------
     StoreError
-        If a file in the place of a checkpoint is none, or a whole pilot is of other sources.
+        If a file in the place of a checkpoint is none.
     """
     cells = plan_cells(study, profile, n_sim if target is None else target.pilot)
     if target is not None:
-        pilot = _standing("pilot", cells, folder, PILOT)
-        if pilot.finished is None or pilot.finished < pilot.planned:
+        pilot = _standing("pilot", study, cells, folder, PILOT)
+        if pilot.finished is None or pilot.finished < pilot.planned or pilot.foreign:
             return pilot
         with Store(folder / PILOT, identity_of(study)) as store:
             store.register(cells)
             cells = fresh_cells(study, cells, needs_of(study, cells, store, target), target)
-    return _standing("run", cells, folder, CHECKPOINT)
+    return _standing("run", study, cells, folder, CHECKPOINT)
 
 
-def _standing(part: str, cells: Sequence[Cell], folder: Path, checkpoint: str) -> Standing:
+def _standing(
+    part: str, study: Study, cells: Sequence[Cell], folder: Path, checkpoint: str
+) -> Standing:
     planned, has_tables = sum(cell.n_sim for cell in cells), (folder / MANIFEST).is_file()
     running = is_locked(folder)
     if not (folder / checkpoint).is_file():
         return Standing(part, None, planned, 0, running, has_tables)
     finished, failures = progress_of(folder / checkpoint, cells)
-    return Standing(part, finished, planned, failures, running, has_tables)
+    foreign = foreign_field(folder / checkpoint, identity_of(study))
+    return Standing(part, finished, planned, failures, running, has_tables, foreign)

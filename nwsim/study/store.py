@@ -139,13 +139,12 @@ class Store:
         # costs more than a short block does; a power cut loses what the system still held.
         run("PRAGMA synchronous=NORMAL")
         stored = dict(run("SELECT field, value FROM identity").fetchall())
-        for field in (*identity, *(name for name in stored if name not in identity)):
-            if stored.get(field) != identity.get(field):
-                raise StoreError(
-                    f"{self.path} was made with another {field}: "
-                    f"{stored.get(field)} then, {identity.get(field)} now; "
-                    "use --replace to start over"
-                )
+        for field in _foreign(stored, identity):
+            raise StoreError(
+                f"{self.path} was made with another {field}: "
+                f"{stored.get(field)} then, {identity.get(field)} now; "
+                "use --replace to start over"
+            )
 
     @_reads
     def register(self, cells: Sequence[Cell]) -> None:
@@ -381,6 +380,42 @@ def progress_of(path: Path, cells: Sequence[Cell]) -> tuple[int, int]:
     StoreError
         If the file is absent or is not a checkpoint.
     """
+    with _reading(path) as connection:
+        total = [0, 0]
+        for cell in cells:
+            for i, table in enumerate(("replicates", "failures")):
+                (count,) = connection.execute(
+                    f"SELECT COUNT(*) FROM cells JOIN {table} USING (cell) "
+                    "WHERE condition_id = ? AND rep >= ? AND rep < ?",
+                    (cell.condition_id, cell.reps.start, cell.reps.stop),
+                ).fetchone()
+                total[i] += count
+        return total[0], total[1]
+
+
+def foreign_field(path: Path, identity: Mapping[str, str]) -> str | None:
+    """Return the first field of an identity in which a checkpoint differs, or None.
+
+    Raises
+    ------
+    StoreError
+        If the file is absent or is not a checkpoint.
+    """
+    with _reading(path) as connection:
+        stored = dict(connection.execute("SELECT field, value FROM identity").fetchall())
+    return next(_foreign(stored, identity), None)
+
+
+def _foreign(stored: Mapping[str, str], identity: Mapping[str, str]) -> Iterator[str]:
+    """Yield the fields in which an identity stored is another."""
+    for field in (*identity, *(name for name in stored if name not in identity)):
+        if stored.get(field) != identity.get(field):
+            yield field
+
+
+@contextlib.contextmanager
+def _reading(path: Path) -> Iterator[sqlite3.Connection]:
+    """Open a checkpoint that another process may be writing."""
     if not path.exists():
         raise StoreError(f"there is no checkpoint at {path}")
     _check_header(path)
@@ -392,16 +427,7 @@ def progress_of(path: Path, cells: Sequence[Cell]) -> tuple[int, int]:
                 raise StoreError(f"{path} is not a checkpoint of nwsim")
             if run("PRAGMA user_version").fetchone()[0] != _FORMAT:
                 raise StoreError(f"{path} has another checkpoint format")
-            total = [0, 0]
-            for cell in cells:
-                for i, table in enumerate(("replicates", "failures")):
-                    (count,) = run(
-                        f"SELECT COUNT(*) FROM cells JOIN {table} USING (cell) "
-                        "WHERE condition_id = ? AND rep >= ? AND rep < ?",
-                        (cell.condition_id, cell.reps.start, cell.reps.stop),
-                    ).fetchone()
-                    total[i] += count
-            return total[0], total[1]
+            yield connection
         finally:
             connection.close()
     except sqlite3.Error as error:

@@ -20,7 +20,7 @@ from nwsim.study import PrecisionTarget, load_results, load_study, plan_study, r
 from nwsim.study.executors import InlineExecutor
 from nwsim.study.faults import LONGEST, error_text
 from nwsim.study.interrupts import heard
-from nwsim.study.results import run_differences
+from nwsim.study.results import differences, run_differences
 from nwsim.study.store import CHECKPOINT, Store, _trouble, progress_of
 from tests.study.toys import InterruptedExecutor, rewrite, snapshot, write_study
 
@@ -242,6 +242,10 @@ def test_runs_that_were_not_the_same_differ(tmp_path: Path) -> None:
         "manifest.json: missing differs",
     ]
     assert load_results(first.folder).manifest["seed"] == 7
+    # Of two studies every row would differ: that they are two is all that is said.
+    second.manifest["study"] = "other"
+    assert next(iter(run_differences(first, second))) == "manifest.json: study differs"
+    assert list(differences(first, second)) == []
 
 
 def test_an_empty_checkpoint_path_is_no_crash(tmp_path: Path) -> None:

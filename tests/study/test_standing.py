@@ -66,8 +66,15 @@ def test_a_run_with_a_target(toy: Path, tmp_path: Path) -> None:
 def test_other_sources_are_said(toy: Path, tmp_path: Path) -> None:
     run_study(toy, target=TARGET, out=tmp_path)
     rewrite(toy, "SHIFT = 0.3", "SHIFT = 0.4")
-    with pytest.raises(StoreError, match="study_source"):
-        standing_of(load_study(toy), "quick", tmp_path / "toy", target=TARGET)
+    now = standing_of(load_study(toy), "quick", tmp_path / "toy", target=TARGET)
+    assert now.part == "pilot"
+    assert now.text.endswith(", made with another study_source: --replace starts over")
+    run_study(toy, out=tmp_path / "plain")
+    assert standing_of(load_study(toy), "quick", tmp_path / "plain" / "toy").foreign is None
+    rewrite(toy, "SHIFT = 0.4", "SHIFT = 0.5")
+    now = standing_of(load_study(toy), "quick", tmp_path / "plain" / "toy")
+    assert now.finished == now.planned
+    assert now.foreign == "study_source"
 
 
 def test_who_is_at_work_is_seen(toy: Path, tmp_path: Path) -> None:
