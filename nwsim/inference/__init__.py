@@ -39,7 +39,7 @@ from nwsim.inference.performance import (
 from nwsim.inference.rates import LocalSlope, RateFit, fit_rate, local_slopes
 from nwsim.inference.records import Estimate
 from nwsim.inference.trends import LineFit, Trend, ends, never_rises, straight_line
-from nwsim.inference.verdicts import Verdict, combine, equivalence, not_above
+from nwsim.inference.verdicts import Verdict, combine, equivalence, never_above, not_above
 
 __all__ = [
     "BestLevel",
@@ -78,6 +78,7 @@ __all__ = [
     "local_slopes",
     "log_log_slope",
     "mean",
+    "never_above",
     "never_rises",
     "not_above",
     "optimal_bandwidth",

@@ -6,7 +6,8 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from nwsim._validation import check_choice, check_real
+from nwsim._typing import ArrayLike
+from nwsim._validation import check_array, check_choice, check_real
 from nwsim.exceptions import ParameterError
 
 SUPPORTED = "supported"
@@ -28,7 +29,8 @@ class Verdict:
     Attributes
     ----------
     estimate, mcse : float
-        The estimate and its standard error, in the unit of the quantity.
+        The estimate and its standard error, in the unit of the quantity. A largest value has
+        no standard error: NaN, and so are the ends of its interval.
     theory, margin : float
         The theoretical value and the largest departure from it that counts as agreement.
     ci_low, ci_high : float
@@ -144,6 +146,51 @@ def not_above(estimate: float, se: float, theory: float, margin: float) -> Verdi
     else:
         verdict = REFUTED if estimate - Z90 * se > limit else INCONCLUSIVE
     return Verdict(estimate, se, theory, margin, estimate - Z95 * se, estimate + Z95 * se, verdict)
+
+
+def never_above(values: ArrayLike, theory: float, margin: float) -> Verdict:
+    """Decide whether no value at all is above a limit: one counterexample refutes.
+
+    Parameters
+    ----------
+    values : array_like, shape (R,)
+        The quantity in each replicate, finite; at least one.
+    theory : float
+        The largest value that the claim allows.
+    margin : float
+        >= 0, fixed before the results are seen, such as what rounding may add.
+
+    Returns
+    -------
+    Verdict
+        Its estimate is the largest value: "supported" iff that is at most
+        ``theory + margin``, else "refuted". A largest value has no standard error and no
+        interval; these are NaN.
+
+    Raises
+    ------
+    ParameterError
+        If ``values`` is no vector of finite numbers, ``theory`` not finite, or ``margin``
+        negative.
+
+    Notes
+    -----
+    For what is claimed of every draw, such as an inequality or an identity, not of an average:
+    a mean may lie within the limit while replicates lie beyond it. Refutation is certain.
+    Support is by draws that did not contradict: if a share p of all draws does, R of them show
+    none with probability (1 - p)^R, so that at 95% confidence p is below 1 - 0.05^(1/R), about
+    3/R.
+
+    References
+    ----------
+    Hanley, J. A. and Lippman-Hand, A. (1983). If nothing goes wrong, is everything all right?
+    Journal of the American Medical Association 249, 1743-1745.
+    """
+    theory = check_real("theory", theory)
+    margin = check_real("margin", margin, minimum=0.0)
+    largest = float(check_array("values", values, ndim=1).max())
+    verdict = SUPPORTED if largest <= theory + margin else REFUTED
+    return Verdict(largest, math.nan, theory, margin, math.nan, math.nan, verdict)
 
 
 def undecided(

@@ -18,7 +18,7 @@ import numpy as np
 from nwsim._files import level_text, setting_text
 from nwsim.exceptions import NwsimError, PrecisionWarning, StudyError
 from nwsim.inference import Estimate, difference, precision_gain, ratio
-from nwsim.inference.verdicts import Z95, undecided
+from nwsim.inference.verdicts import REFUTED, Z95, undecided
 from nwsim.seeding import digest
 from nwsim.study.cells import Cell, Series, series_over
 from nwsim.study.parts import Over, applies, factors_of
@@ -109,7 +109,7 @@ def judge(
         else:
             with _naming(f"rule {rule.name!r} of claim {claim.id!r}", setting):
                 verdict = rule.judge(points, theory, margin)
-        if not points.decidable:
+        if not points.decidable and not (rule.universal and verdict.verdict == REFUTED):
             verdict = dataclasses.replace(verdict, verdict="inconclusive")
         rows.append(
             {
@@ -175,9 +175,10 @@ def _settings(
             if claim.method in (None, pair[1]) and applies(claim.where, position):
                 yield position, pair
         return
+    rule = CLAIM_RULES[claim.rule]
     for series in series_over(cells, claim.over, claim.quantity, claim.where, claim.method):
         along = factors_of(claim.over)
-        if along and CLAIM_RULES[claim.rule].single:
+        if along and rule.single and not rule.universal:
             # One level is judged, and the setting says which.
             last = series.cells[-1]
             judged = {factor: last.factors[factor] for factor in along}

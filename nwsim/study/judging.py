@@ -54,6 +54,17 @@ def judge_not_above(points: Points, theory: float, margin: float) -> Verdict:
     return not_above(float(points.estimates[-1]), float(points.mcse[-1]), theory, margin)
 
 
+def judge_never_above(points: Points, theory: float, margin: float) -> Verdict:
+    """Judge whether no replicate at any level is above the theory by more than the margin."""
+    import numpy as np
+
+    from nwsim.inference import never_above
+    from nwsim.inference.verdicts import undecided
+
+    values = np.concatenate(points.replicates())
+    return never_above(values, theory, margin) if values.size else undecided(theory, margin)
+
+
 def judge_never_rises(points: Points, theory: float, margin: float) -> Verdict:
     """Judge whether no step along the factor is a rise, relative to the first level's mean."""
     from nwsim.inference import never_rises

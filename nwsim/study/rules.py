@@ -33,8 +33,8 @@ class ClaimRule:
     slope : bool
         Whether levels must be positive and have independent random numbers.
     single : bool
-        Whether one condition is judged: that of the largest level if a claim runs along a
-        factor, else each.
+        Whether one condition is judged: each, or if a claim runs along a factor that of the
+        largest level (all levels, if the rule is universal).
     paired : bool
         Whether levels must share their random numbers: those of the factor that the rule
         runs along, or of the second of two.
@@ -42,6 +42,10 @@ class ClaimRule:
         How many factors the rule runs along.
     one_sided : bool
         Whether the margin may be 0.
+    universal : bool
+        Whether the claim is about every replicate at every level. It then reads replicates,
+        which contrasts do not have; a claim that runs along a factor is judged at all levels
+        at once; and "refuted" stands however few replicates do, since a counterexample does.
     """
 
     name: str
@@ -52,6 +56,7 @@ class ClaimRule:
     paired: bool = False
     n_factors: int = 1
     one_sided: bool = False
+    universal: bool = False
 
     def __post_init__(self) -> None:
         """Check the fields."""
@@ -94,6 +99,9 @@ CLAIM_RULES: dict[str, ClaimRule] = {
         ClaimRule("rate_of_log", judging.judge_rate_of_log, over="n_obs", slope=True),
         ClaimRule("equivalence", judging.judge_equivalence, single=True),
         ClaimRule("not_above", judging.judge_not_above, single=True, one_sided=True),
+        ClaimRule(
+            "never_above", judging.judge_never_above, single=True, one_sided=True, universal=True
+        ),
         ClaimRule("never_rises", judging.judge_never_rises, paired=True),
         ClaimRule("no_rise_at_all", judging.judge_no_rise_at_all, paired=True),
         ClaimRule("straight_line", judging.judge_straight_line, paired=True),

@@ -205,9 +205,11 @@ def _check_derived(study: Study, factors: tuple[str, ...], methods: tuple[str, .
         what = f"claim {claim.id!r}"
         check_choice(f"quantity of {what}", claim.quantity, (*means, *contrasts))
         rule = CLAIM_RULES[claim.rule]
-        if claim.quantity in contrasts and not (rule.single and claim.over is None):
+        judges_pairs = rule.single and claim.over is None and not rule.universal
+        if claim.quantity in contrasts and not judges_pairs:
+            how = "" if rule.universal else " along a factor"
             raise ParameterError(
-                f"quantity of {what} must be a measure: rule {rule.name!r} along a factor "
+                f"quantity of {what} must be a measure: rule {rule.name!r}{how} "
                 f"cannot judge the contrast {claim.quantity!r}"
             )
         _check_over(study, what, factors_of(claim.over), rule)

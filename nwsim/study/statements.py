@@ -65,12 +65,14 @@ class Claim:
     rule : str
         A registered name: "rate": slope of log(quantity) on log(over); "rate_of_log": the same
         of a mean of logs; "equivalence": the quantity itself; "not_above": the same,
-        one-sided; "never_rises", "no_rise_at_all", "straight_line", "falls_in_logs", "ends",
-        "interior_optimum": see ``docs/statistics.md``.
+        one-sided; "never_above": every replicate of it; "never_rises", "no_rise_at_all",
+        "straight_line", "falls_in_logs", "ends", "interior_optimum": see
+        ``docs/statistics.md``.
     over : str or pair of str, optional
         The factor, or the two, that the rule runs along, with numbers as levels; for "rate" by
         default n_obs. "equivalence" and "not_above" judge every condition; with ``over``
         only that of the largest level that was run, which the setting then names.
+        "never_above" judges every condition; with ``over`` all levels at once.
     tail : int, optional
         Use the ``tail`` largest levels of ``over`` only. A setting with fewer levels, as a
         small profile may leave, is inconclusive.
@@ -83,7 +85,8 @@ class Claim:
     -----
     Whatever the rule says, the verdict is "inconclusive" where fewer than
     :data:`~nwsim.study.points.MIN_REPLICATES` replicates stand at a point used, or where more
-    than :data:`~nwsim.study.points.MAX_LOST_SHARE` of them failed or are missing.
+    than :data:`~nwsim.study.points.MAX_LOST_SHARE` of them failed or are missing; but a
+    counterexample to a claim about every replicate ("never_above") refutes all the same.
     """
 
     id: str

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nwsim.exceptions import ParameterError
-from nwsim.inference import combine, equivalence, fit_rate, not_above
+from nwsim.inference import combine, equivalence, fit_rate, never_above, not_above
 
 N_DRAWS = 20_000
 # Four standard errors of a proportion of 0.05: two-sided false alarm 6e-5.
@@ -199,3 +199,48 @@ def test_error_rates_of_one_side(truth):
 def test_not_above_refuses_by_name(arguments, name):
     with pytest.raises(ParameterError, match=name):
         not_above(*arguments)
+
+
+# Every replicate
+
+
+@pytest.mark.parametrize("size", [1, 45, 1000])
+@pytest.mark.parametrize("excess", [5e-324, 1e-12, 1.0, 1e300])
+def test_one_value_above_refutes_wherever_it_stands_and_whatever_the_mean(size, excess):
+    rng = np.random.default_rng(size)
+    values = -np.abs(rng.standard_normal(size)) - 1.0
+    assert never_above(values, 0.0, 0.0).verdict == "supported"
+    for place in {0, size // 2, size - 1}:
+        odd = values.copy()
+        odd[place] = excess
+        found = never_above(odd, 0.0, 0.0)
+        assert (found.verdict, found.estimate) == ("refuted", excess)
+    # Negative control: the rule on means lets the same replicate pass.
+    if size > 1 and excess <= 1.0:
+        mean, se = odd.mean(), odd.std(ddof=1) / size**0.5
+        assert not_above(mean, se, 0.0, 0.0).verdict == "supported"
+
+
+def test_never_above_allows_its_margin_and_has_no_interval():
+    at, beyond = (never_above([0.25, value], 0.5, 0.25) for value in (0.75, np.nextafter(0.75, 1)))
+    assert (at.verdict, beyond.verdict) == ("supported", "refuted")
+    assert (at.estimate, at.theory, at.margin) == (0.75, 0.5, 0.25)
+    assert all(math.isnan(value) for value in (at.mcse, at.ci_low, at.ci_high))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "name"),
+    [
+        (([], 0.0, 0.0), "values"),
+        (([0.0, math.nan], 0.0, 0.0), "values"),
+        (([0.0, -math.inf], 0.0, 0.0), "values"),
+        (([[0.0]], 0.0, 0.0), "values"),
+        ((["x"], 0.0, 0.0), "values"),
+        (([0.0], math.nan, 0.0), "theory"),
+        (([0.0], 0.0, -0.1), "margin"),
+        (([0.0], 0.0, math.nan), "margin"),
+    ],
+)
+def test_never_above_refuses_by_name(arguments, name):
+    with pytest.raises(ParameterError, match=name):
+        never_above(*arguments)

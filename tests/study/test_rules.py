@@ -210,6 +210,11 @@ def study(**changes: Any) -> Study:
             {"claims": (Claim("C", "s", "gap", 0.0, 0.1, "never_rises", over="t"),)},
             "cannot judge the contrast 'gap'",
         ),
+        (
+            {"claims": (Claim("C", "s", "gap", 0.0, 0.1, "never_above"),)},
+            "rule 'never_above' cannot judge the contrast 'gap'",
+        ),
+        ({"claims": (along("never_above", over="world"),)}, "numbers as levels"),
         ({"claims": (Claim("C", "s", "nothing", 0.0, 0.1, "equivalence"),)}, "'mse', 'gap'"),
         ({"contrasts": (Contrast("mse", "mse", "t", 1.0, 0.0),)}, "named like a measure"),
     ],
@@ -232,11 +237,77 @@ def test_two_factor_rules_need_an_independent_and_a_shared_one(two_factors):
 
 
 def test_only_one_sided_rules_take_a_margin_of_zero():
-    assert Claim("C", "s", "mse", 0.0, 0.0, "not_above").margin == 0.0
+    for rule in ("not_above", "never_above"):
+        assert Claim("C", "s", "mse", 0.0, 0.0, rule).margin == 0.0
     with pytest.raises(ParameterError, match="margin"):
         Claim("C", "s", "mse", 0.0, 0.0, "equivalence")
     with pytest.raises(ParameterError, match="margin"):
         along("ends", margin=-0.1)
+
+
+class OneOdd(Planted):
+    """Replicates of which one, at one level, is above all others; and some may be lost."""
+
+    odd = 5.0
+    lost: tuple[int, ...] = ()
+
+    def column(self, cell: Cell, method: str, measure: str) -> tuple[np.ndarray, np.ndarray]:
+        reps, values = np.arange(cell.n_sim), np.linspace(-1.0, 0.0, cell.n_sim)
+        if (cell.factors["n_obs"], cell.factors["t"]) == (200, 0.4):
+            values[0] = self.odd
+        kept = ~np.isin(reps, self.lost)
+        return reps[kept], values[kept]
+
+    def estimate(self, cell: Cell, method: str, measure: str) -> Estimate:
+        values = self.column(cell, method, measure)[1]
+        if values.size < 2:
+            return Estimate(math.nan, math.nan, values.size)
+        return mean(values)
+
+
+def every(rule: str = "never_above", over: str | None = None) -> Claim:
+    return along(rule, margin=0.5, over=over)
+
+
+def test_a_claim_about_every_replicate_is_refuted_by_one():
+    sample = OneOdd(lambda f: 0.0)
+    rows = judge(every(), cells_of(PATH), sample)
+    assert {row["setting"]: row["verdict"] for row in rows if row["verdict"] != "supported"} == {
+        "method=m;n_obs=200;t=0.4": "refuted"
+    }
+    assert {row["estimate"] for row in rows} == {0.0, 5.0}
+    for row in rows:
+        assert all(math.isnan(row[name]) for name in ("mcse", "ci_low", "ci_high"))
+    # Along a factor all levels are judged, not the largest alone.
+    found = {row["setting"]: row for row in judge(every(over="t"), cells_of(PATH), sample)}
+    assert {name: row["verdict"] for name, row in found.items()} == {
+        "method=m;n_obs=100": "supported",
+        "method=m;n_obs=200": "refuted",
+    }
+    assert found["method=m;n_obs=200"]["estimate"] == 5.0
+    # Negative control: by their mean all settings hold.
+    means = judge(every(rule="not_above"), cells_of(PATH), sample)
+    assert {row["verdict"] for row in means} == {"supported"}
+
+
+@pytest.mark.parametrize(
+    ("n_sim", "lost", "expected"),
+    [
+        (40, (), {"supported", "refuted"}),
+        (19, (), {"inconclusive", "refuted"}),
+        (1, (), {"inconclusive", "refuted"}),
+        # What is lost might have been a counterexample; one that stands is one.
+        (40, (7,), {"inconclusive", "refuted"}),
+        (40, (0,), {"inconclusive"}),
+        (40, tuple(range(40)), {"inconclusive"}),
+    ],
+)
+def test_counterexamples_stand_however_few_replicates_do(n_sim, lost, expected):
+    sample = OneOdd(lambda f: 0.0)
+    sample.lost = lost
+    cells = [dataclasses.replace(cell, n_sim=n_sim) for cell in cells_of(PATH)]
+    for over in (None, "t"):
+        assert {row["verdict"] for row in judge(every(over=over), cells, sample)} == expected
 
 
 def test_losses_at_different_levels_add_up_for_pairs():
