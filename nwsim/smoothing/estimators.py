@@ -30,6 +30,7 @@ from nwsim.smoothing.inputs import (
     check_size,
     given_bandwidth,
     prior_weights,
+    refuse_masked,
 )
 from nwsim.smoothing.kernels import Kernel, get_kernel
 from nwsim.smoothing.sums import MomentSums, WeightedSample
@@ -149,6 +150,7 @@ class KernelSmoother(RegressorMixin, BaseEstimator):
         return self
 
     def _validated(self, X: ArrayLike, y: ArrayLike) -> tuple[FloatArray, FloatArray]:
+        refuse_masked(X=X, y=y)
         inputs, targets = validate_data(
             self,
             as_columns(X),
@@ -328,6 +330,7 @@ class KernelSmoother(RegressorMixin, BaseEstimator):
 
     def _queries(self, X: ArrayLike) -> FloatArray:
         check_is_fitted(self, "bandwidth_")
+        refuse_masked(X_query=X)
         queries = as_columns(X) if self.n_features_in_ == 1 else X
         checked: FloatArray = validate_data(self, queries, dtype=np.float64, order="C", reset=False)
         return checked

@@ -19,6 +19,13 @@ _LEAST_WEIGHT, _MOST_WEIGHT = 1e-50, 1e50
 _FORGOTTEN = _LEAST_WEIGHT / _MOST_WEIGHT
 
 
+def refuse_masked(**arrays: Any) -> None:
+    """Raise for masked arrays: as plain ones they would lose what is masked."""
+    for name, value in arrays.items():
+        if isinstance(value, np.ma.MaskedArray):
+            raise ParameterError(f"{name} must not be a masked array: fill or drop what is masked")
+
+
 def as_columns(X: ArrayLike) -> Any:
     """Return 1-d input as one column and everything else untouched."""
     if isinstance(X, (list, tuple)) or hasattr(X, "ndim"):
@@ -57,6 +64,7 @@ def prior_weights(sample_weight: ArrayLike | None, X: FloatArray) -> FloatArray:
     """
     if sample_weight is None:
         return np.ones(X.shape[0])
+    refuse_masked(sample_weight=sample_weight)
     try:
         prior: FloatArray = _check_sample_weight(sample_weight, X, dtype=np.float64)
     except (TypeError, ValueError, OverflowError) as error:

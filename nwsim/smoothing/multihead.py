@@ -17,7 +17,7 @@ from nwsim.heads import check_head_weights, check_projections
 from nwsim.smoothing.engines import Layout, check_engine
 from nwsim.smoothing.estimators import QuerySummary
 from nwsim.smoothing.fits import EMPTY_WINDOW_POLICIES, fallback_weights, refuse_empty
-from nwsim.smoothing.inputs import as_noise, as_values, check_size, prior_weights
+from nwsim.smoothing.inputs import as_noise, as_values, check_size, prior_weights, refuse_masked
 from nwsim.smoothing.kernels import FAMILIES, Kernel, get_kernel
 from nwsim.smoothing.sums import FAINT, TOO_SMALL, WeightedSample, empty_windows
 
@@ -139,6 +139,7 @@ class MultiHeadNadarayaWatson(RegressorMixin, BaseEstimator):
         check_choice("empty_window", self.empty_window, EMPTY_WINDOW_POLICIES)
         check_real("tol", self.tol, above=0.0, maximum=1.0)
         projections = check_projections(self.projections)
+        refuse_masked(X=X, y=y)
         inputs, targets = validate_data(
             self, X, y, dtype=np.float64, order="C", multi_output=True, y_numeric=True
         )
@@ -316,6 +317,7 @@ class MultiHeadNadarayaWatson(RegressorMixin, BaseEstimator):
 
     def _queries(self, X: ArrayLike) -> FloatArray:
         check_is_fitted(self, "head_weights_")
+        refuse_masked(X_query=X)
         checked: FloatArray = validate_data(self, X, dtype=np.float64, order="C", reset=False)
         return checked
 

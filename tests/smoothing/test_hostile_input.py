@@ -12,7 +12,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from nwsim import MultiHeadNadarayaWatson, NadarayaWatson
+from nwsim import LocalLinear, MultiHeadNadarayaWatson, NadarayaWatson
 from nwsim.exceptions import ParameterError
 from nwsim.smoothing import ENGINES, costs, get_kernel, kernel_names
 from tests.smoothing import oracle
@@ -232,3 +232,15 @@ def test_projections_that_overflow_are_refused(policy):
     model = MultiHeadNadarayaWatson(P, 1.0, "epanechnikov", empty_window=policy)
     with pytest.raises(ParameterError, match="X and projections must"):
         model.fit(X / 1e150, X[:, 0]).predict(X)
+
+
+def test_masked_arrays_are_refused():
+    plain = np.arange(4.0)
+    X, y = plain[:, None], np.ma.masked_greater(plain, 2.0)
+    P = [np.ones((1, 1))]
+    for model in (NadarayaWatson(1.0), LocalLinear(1.0), MultiHeadNadarayaWatson(P)):
+        for arrays in ((np.ma.array(X), plain), (X, y), (X, plain, y)):
+            with pytest.raises(ParameterError, match="must not be a masked array"):
+                model.fit(*arrays)
+        with pytest.raises(ParameterError, match="X_query must not be a masked array"):
+            model.fit(X, plain).predict(np.ma.array(X))
