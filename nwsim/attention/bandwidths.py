@@ -11,21 +11,25 @@ import warnings
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.optimize import minimize
 from scipy.spatial import cKDTree
 from scipy.spatial.distance import cdist
 
 from nwsim._typing import ArrayLike, FloatArray
 from nwsim._validation import check_array, check_choice, check_integer, check_real
+from nwsim.attention.leave_one_out import LeaveOneOut, descend, near_first, row_blocks
 from nwsim.attention.weights import gaussian_weights
 from nwsim.exceptions import ParameterError, PrecisionWarning
 from nwsim.smoothing import get_kernel
-from nwsim.smoothing.bandwidths import rule_of_thumb, search_range
+from nwsim.smoothing.bandwidths import search_range
 
 BANDWIDTH_KINDS = ("global", "coordinate", "position", "neighbors")
 """What a learned bandwidth may depend on: see :func:`learn_bandwidth`."""
 
-_CELLS = 2**15  # of an array of queries by keys that is computed at a time: they stay in cache
+_LARGEST = 1e300
+_TINY = (
+    2.0**-500
+)  # in units of the largest entry: squares of such distances are not to be relied on
+_STEP = math.log(2.0)  # of the grid that a descent starts from
 _SLOPE = 2.0  # largest slope of log h; on standardised inputs a factor of e^2 a deviation
 
 
@@ -70,17 +74,46 @@ def knn_bandwidths(q: ArrayLike, k: ArrayLike, n_neighbors: int) -> FloatArray:
             f"q and k must have as many columns, at least 1; got shapes {queries.shape} and "
             f"{keys.shape}"
         )
-    check_integer("n_neighbors", n_neighbors, minimum=1, maximum=keys.shape[0])
-    found = np.asarray(cKDTree(keys).query(queries, k=[n_neighbors])[0])[:, 0]
-    lost = np.flatnonzero(found == 0.0)
-    if lost.size:
-        distinct = np.unique(keys, axis=0)
-        if len(distinct) == 1:
-            raise ParameterError("k must hold a key away from each query; all coincide with one")
-        found[lost] = np.asarray(cKDTree(distinct).query(queries[lost], k=[2])[0])[:, 0]
+    n_neighbors = check_integer("n_neighbors", n_neighbors, minimum=1, maximum=keys.shape[0])
+    # Trees work with squares: a power of two changes no digit and keeps these in range.
+    power = math.frexp(max(np.abs(queries).max(initial=0.0), np.abs(keys).max()))[1]
+    q_part, k_part = np.ldexp(queries, -power), np.ldexp(keys, -power)
+    found = np.asarray(cKDTree(k_part).query(q_part, k=[n_neighbors])[0])[:, 0]
+    close = np.flatnonzero(found < _TINY)
+    with np.errstate(over="ignore"):
+        found = np.ldexp(found, power)
+        if close.size:
+            found[close] = _close_distances(queries[close], keys, n_neighbors, power)
     if not np.isfinite(found).all():
-        raise ParameterError("q and k must be so near that squared distances are finite")
+        raise ParameterError("q and k must be so near that distances are finite")
     return found
+
+
+def _close_distances(q: FloatArray, k: FloatArray, n_neighbors: int, power: int) -> FloatArray:
+    """Return distances of queries whose n-th key is the same point, or all but that."""
+    # With 0 added, both zeros are one.
+    distinct, counts = np.unique(k + 0.0, axis=0, return_counts=True)
+    if len(distinct) == 1:
+        found = _lengths(q - distinct)
+        if not found.all():
+            raise ParameterError("k must hold a key away from each query; all coincide with one")
+        return found
+    tree = cKDTree(np.ldexp(distinct, -power))
+    distance, index = (np.asarray(a) for a in tree.query(np.ldexp(q, -power), k=2))
+    found = _lengths(q - distinct[index[:, 0]])
+    found = np.where(found > 0.0, found, np.ldexp(distance[:, 1], power))
+    # Where even the second is that close, in the order of distances whose squares are 0.
+    for i in np.flatnonzero(distance[:, 1] < _TINY):
+        own = _lengths(q[i] - distinct)
+        order = np.argsort(own)
+        nth = order[np.searchsorted(np.cumsum(counts[order]), n_neighbors)]
+        found[i] = own[nth] if own[nth] > 0.0 else own[own > 0.0].min()
+    return found
+
+
+def _lengths(rows: FloatArray) -> FloatArray:
+    """Return Euclidean lengths, without squares."""
+    return np.asarray(np.hypot.reduce(np.abs(rows), axis=1))
 
 
 def abramson_scales(k: ArrayLike, pilot_bandwidth: float, clip: float = 10.0) -> FloatArray:
@@ -129,7 +162,7 @@ def abramson_scales(k: ArrayLike, pilot_bandwidth: float, clip: float = 10.0) ->
     if not np.isfinite(scaled).all():
         raise ParameterError("pilot_bandwidth must not be so small that k over it is infinite")
     density = np.empty(keys.shape[0])
-    for rows in _blocks(keys.shape[0]):
+    for rows in row_blocks(keys.shape[0]):
         # A key's own term is 1, so that the sum is at least that.
         density[rows] = np.exp(-0.5 * cdist(scaled[rows], scaled, "sqeuclidean")).sum(axis=1)
     log_scale = -0.5 * (np.log(density) - np.log(density).mean())
@@ -181,21 +214,30 @@ class LearnedBandwidth:
 
         Beyond the range of its features in the sample the bandwidth goes on as at its end.
         """
+        queries = check_array("q", q, ndim=2, minimum_rows=0)
+        if queries.shape[1] != self.keys.shape[1]:
+            raise ParameterError(
+                f"q must have {self.keys.shape[1]} columns, as x had; got shape {queries.shape}"
+            )
         if self.kind == "global":
             return float(np.exp(self.parameters[0]))
         if self.kind == "coordinate":
             return np.exp(self.parameters)
-        queries = check_array("q", q, ndim=2, minimum_rows=0)
         features = _features(self.kind, queries, self.keys, self.n_neighbors)
         features = (np.clip(features, self.low, self.high) - self.centre) / self.deviation
-        return np.exp(self.parameters[0] + features @ self.parameters[1:])
+        log_h = self.parameters[0] + features @ self.parameters[1:]
+        return np.exp(near_first(log_h, self.parameters))
 
     def weights(self, q: ArrayLike) -> FloatArray:
         """Return the weights (m, n) of the sample's observations at queries (m, d)."""
         h = self.at(q)
-        if self.kind == "coordinate":
-            return gaussian_weights(np.asarray(q, dtype=np.float64) / h, self.keys / h, 1.0)
-        return gaussian_weights(q, self.keys, h)
+        if self.kind != "coordinate":
+            return gaussian_weights(q, self.keys, h)
+        with np.errstate(over="ignore"):
+            scaled = check_array("q", q, ndim=2, minimum_rows=0) / h
+        if not np.isfinite(scaled).all():
+            raise ParameterError("q must be so near the sample that q in bandwidths is finite")
+        return gaussian_weights(scaled, self.keys / h, 1.0)
 
 
 def learn_bandwidth(
@@ -220,8 +262,9 @@ def learn_bandwidth(
         with the coordinates of the query or the log distance to its n-th nearest key as u.
         (With b = 0 both are global, and "neighbors" with b = 1 is a multiple of that distance.)
     start : float, optional
-        Bandwidth to start from, > 0; default the rule of thumb. Descent finds a local minimum:
-        from far too wide a start it may not come back.
+        Bandwidth to start from, > 0, or the bound next to it; default the best of a grid over
+        the bounds, with steps of a factor of 2 or less. Descent finds a local minimum: from a
+        start of one's own that is far too wide it may not come back.
     n_neighbors : int, optional
         For "neighbors"; default the square root of n, rounded up.
     max_iter : int, default 100
@@ -239,7 +282,8 @@ def learn_bandwidth(
     Warns
     -----
     PrecisionWarning
-        If the descent did not converge; the record says so too.
+        If the descent did not converge; the record says so too. Without `start`, if h ended at
+        one of its bounds: at the wide one the inputs say nothing that averaging would show.
 
     Notes
     -----
@@ -263,37 +307,42 @@ def learn_bandwidth(
     values = values.reshape(n, -1)
     _check_spread("x", inputs)
     _check_spread("y", values)
-    scale = math.sqrt(float(np.mean((values - values.mean(axis=0)) ** 2)))
+    values = values - _mean(values)
+    scale = math.sqrt(float(np.mean(values**2)))
     neighbors = math.ceil(math.sqrt(n)) if n_neighbors is None else n_neighbors
-    check_integer("n_neighbors", neighbors, minimum=1, maximum=n - 1)
-    check_integer("max_iter", max_iter, minimum=1)
+    neighbors = check_integer("n_neighbors", neighbors, minimum=1, maximum=n - 1)
+    max_iter = check_integer("max_iter", max_iter, minimum=1)
 
-    kernel = get_kernel("gaussian")
-    lowest, highest = search_range(inputs, kernel)
-    first = rule_of_thumb(inputs, np.ones(n), kernel)
-    if start is not None:
-        first = check_real("start", start, above=0.0)
+    lowest, highest = search_range(inputs, get_kernel("gaussian"))
     box = (math.log(lowest), math.log(highest))
-    scaled = (values - values.mean(axis=0)) / scale
+    scaled = values / scale
     error = LeaveOneOut(inputs, scaled, np.ones((n, 1)))
-    found = _descend(error, np.clip([math.log(first)], *box), [box], max_iter)
+    if start is None:
+        grid = np.linspace(box[0], box[1], math.ceil((box[1] - box[0]) / _STEP) + 1)
+        first = min(grid[:, np.newaxis], key=lambda at: error(at)[0])
+    else:
+        first = np.clip([math.log(check_real("start", start, above=0.0))], *box)
+    found = descend(error, first, [box], max_iter)
 
-    raw, shown = np.zeros((n, 0)), np.zeros(0)
-    centre, deviation = shown, shown
+    raw: FloatArray = np.zeros((n, 0))
+    centre: FloatArray = np.zeros(0)
+    deviation = centre
     if kind == "coordinate":
         error = LeaveOneOut(inputs, scaled, None)
-        then = _descend(error, np.full(d, found.x[0]), [box] * d, max_iter)
+        then = descend(error, np.full(d, found.x[0]), [box] * d, max_iter)
     elif kind != "global":
         # In the sample an observation is no neighbour of its own.
         raw = _features(kind, inputs, inputs, neighbors + 1)
-        centre = raw.mean(axis=0)
-        deviation = raw.std(axis=0) if kind == "position" else np.ones(1)
-        deviation = np.where(deviation > 0.0, deviation, 1.0)
-        shown = (raw - centre) / deviation
+        centre = _mean(raw)
+        deviation = np.ones(raw.shape[1])
+        if kind == "position":
+            spread = np.sqrt(np.mean((raw - centre) ** 2, axis=0))
+            deviation = np.where(spread > 0.0, spread, 1.0)
+        shown: FloatArray = (raw - centre) / deviation
         error = LeaveOneOut(inputs, scaled, np.column_stack([np.ones(n), shown]))
         slopes = [(-_SLOPE, _SLOPE)] * shown.shape[1]
         at = np.concatenate([found.x, np.zeros(shown.shape[1])])
-        then = _descend(error, at, [box, *slopes], max_iter)
+        then = descend(error, at, [box, *slopes], max_iter)
     else:
         then = found
     converged = found.converged and then.converged
@@ -303,6 +352,15 @@ def learn_bandwidth(
             PrecisionWarning,
             stacklevel=2,
         )
+    log_h = then.x if kind == "coordinate" else then.x[:1]
+    for end, stopped in (("narrow", log_h <= box[0]), ("wide", log_h >= box[1])):
+        if start is None and stopped.all():
+            warnings.warn(
+                f"learn_bandwidth ended at the {end} end of its bounds, "
+                f"[{lowest:.6g}, {highest:.6g}]",
+                PrecisionWarning,
+                stacklevel=2,
+            )
     return LearnedBandwidth(
         kind=kind,
         parameters=then.x,
@@ -310,7 +368,7 @@ def learn_bandwidth(
         n_iter=found.n_iter + (0 if then is found else then.n_iter),
         converged=converged,
         at_edge=then.at_edge,
-        keys=inputs,
+        keys=inputs.copy(),
         n_neighbors=neighbors,
         centre=centre,
         deviation=deviation,
@@ -319,97 +377,10 @@ def learn_bandwidth(
     )
 
 
-@dataclass(frozen=True, eq=False)
-class LeaveOneOut:
-    """Mean squared leave-one-out error of Gaussian attention, with its gradient.
-
-    Parameters
-    ----------
-    x : (n, d) ndarray
-    y : (n, p) ndarray
-    features : (n, r) ndarray or None
-        log h_i = features_i . parameters; None: the parameters are log h by coordinate.
-    """
-
-    x: FloatArray
-    y: FloatArray
-    features: FloatArray | None
-
-    def __call__(self, parameters: FloatArray) -> tuple[float, FloatArray]:
-        """Return the error and its derivative in each parameter."""
-        total, gradient = 0.0, np.zeros(len(parameters))
-        for rows in _blocks(self.x.shape[0]):
-            parts, per_row = self._distances(rows, parameters)
-            distance = parts[0] if len(parts) == 1 else np.sum(parts, axis=0)
-            own = (np.arange(distance.shape[0]), np.arange(rows.start, rows.stop))
-            distance[own] = np.inf
-            # Shifted by the nearest, so that an observation far from all others has it.
-            weights = np.exp(-0.5 * (distance - distance.min(axis=1, keepdims=True)))
-            weights /= weights.sum(axis=1, keepdims=True)
-            distance[own] = 0.0
-            mean = weights @ self.y
-            residual = mean - self.y[rows]
-            total += float(np.sum(residual**2))
-            for a, part in enumerate(parts):
-                moved = weights * part
-                slope = moved @ self.y - moved.sum(axis=1, keepdims=True) * mean
-                push = 2.0 * np.sum(residual * slope, axis=1)
-                if per_row is None:
-                    gradient[a] += float(push.sum())
-                else:
-                    gradient += push @ per_row
-        return total / self.y.size, gradient / self.y.size
-
-    def _distances(
-        self, rows: slice, parameters: FloatArray
-    ) -> tuple[list[FloatArray], FloatArray | None]:
-        """Return squared distances in bandwidths, one array a coordinate if h is by these."""
-        if self.features is not None:
-            h = np.exp(self.features[rows] @ parameters)[:, np.newaxis]
-            squares = cdist(self.x[rows], self.x, "sqeuclidean")
-            return [squares / h**2], self.features[rows]
-        scaled = self.x / np.exp(parameters)
-        columns = (scaled[:, a] for a in range(scaled.shape[1]))
-        return [(column[rows, np.newaxis] - column) ** 2 for column in columns], None
-
-
-@dataclass(frozen=True, eq=False)
-class _Descent:
-    """Where a descent ended."""
-
-    x: FloatArray
-    value: float
-    n_iter: int
-    converged: bool
-    at_edge: bool
-    message: str
-
-
-def _descend(
-    error: LeaveOneOut, start: FloatArray, bounds: list[tuple[float, float]], max_iter: int
-) -> _Descent:
-    """Minimise within bounds."""
-    found = minimize(
-        error,
-        start,
-        jac=True,
-        method="L-BFGS-B",
-        bounds=bounds,
-        options={"maxiter": max_iter, "ftol": 1e-11, "gtol": 1e-7},
-    )
-    low, high = np.array(bounds).T
-    return _Descent(
-        x=np.asarray(found.x, dtype=np.float64),
-        value=float(found.fun),
-        n_iter=int(found.nit),
-        converged=bool(found.success),
-        at_edge=bool(((found.x <= low) | (found.x >= high)).any()),
-        message=str(found.message),
-    )
-
-
 def _check_spread(name: str, array: FloatArray) -> None:
-    """Refuse data that do not vary, or whose squares would leave the range of float64."""
+    """Refuse data that do not vary, or whose squares or sums would leave the range of float64."""
+    if np.abs(array).max(initial=0.0) > _LARGEST:
+        raise ParameterError(f"{name} must be at most {_LARGEST:g} in absolute value")
     # Halves: the difference of two huge numbers could itself overflow.
     spread = 2.0 * float((array.max(axis=0) / 2.0 - array.min(axis=0) / 2.0).max(initial=0.0))
     if not 1e-100 <= spread <= 1e100:
@@ -419,14 +390,13 @@ def _check_spread(name: str, array: FloatArray) -> None:
         )
 
 
+def _mean(array: FloatArray) -> FloatArray:
+    """Return the means of columns, of those that do not vary without rounding."""
+    return np.where(array.max(axis=0) > array.min(axis=0), array.mean(axis=0), array[0])
+
+
 def _features(kind: str, q: FloatArray, k: FloatArray, n_neighbors: int) -> FloatArray:
     """Return what the log bandwidth depends on, (m, r)."""
     if kind == "position":
         return q
     return np.log(knn_bandwidths(q, k, n_neighbors))[:, np.newaxis]
-
-
-def _blocks(n: int) -> list[slice]:
-    """Return slices of rows whose distances to n keys are few enough to be held."""
-    step = max(1, _CELLS // n)
-    return [slice(first, min(first + step, n)) for first in range(0, n, step)]

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from nwsim._typing import ArrayLike
-from nwsim.attention.softmax import _largest, _matrix, softmax_attention
+from nwsim.attention.softmax import _average, _batch, _largest, _mask, _matrix
 from nwsim.exceptions import ParameterError
 
 
@@ -48,7 +48,8 @@ def multi_head_attention(
     Raises
     ------
     ParameterError
-        If shapes do not agree, or as :func:`~nwsim.softmax_attention` says.
+        If shapes do not agree, a product with a map exceeds the range of its type, or as
+        :func:`~nwsim.softmax_attention` says.
 
     Notes
     -----
@@ -72,6 +73,10 @@ def multi_head_attention(
     for name, value in (("x_query", x_query), ("x", x), *maps.items()):
         _largest(name, value)
     n_heads, _, d_v = maps["w_v"].shape
+    if maps["w_q"].shape[-1] == 0:
+        raise ParameterError(f"w_q must have at least one column; got {maps['w_q'].shape}")
+    if x.shape[-2] == 0:
+        raise ParameterError(f"x must have at least one row; got shape {x.shape}")
     output = None
     if w_o is not None:
         output = _matrix("w_o", w_o)
@@ -80,16 +85,37 @@ def multi_head_attention(
             raise ParameterError(
                 f"w_o must have shape ({n_heads * d_v}, D_out); got shape {output.shape}"
             )
+    seen = None if mask is None else _mask(mask, x_query.shape[-2], x.shape[-2])
+    _batch(x_query=x_query, x=x, **({} if seen is None else {"mask": seen}))
     # Heads are one more batch axis, the last.
-    with np.errstate(over="ignore", invalid="ignore"):
-        queries = x_query[..., np.newaxis, :, :] @ maps["w_q"]
-        keys = x[..., np.newaxis, :, :] @ maps["w_k"]
-        values = x[..., np.newaxis, :, :] @ maps["w_v"]
-    seen = None if mask is None else np.atleast_2d(np.asarray(mask))[..., np.newaxis, :, :]
-    heads = softmax_attention(queries, keys, values, temperature, seen)
+    queries, keys, values = (
+        _product(names, own[..., np.newaxis, :, :], maps[names[1]])
+        for names, own in ((("x_query", "w_q"), x_query), (("x", "w_k"), x), (("x", "w_v"), x))
+    )
+    heads = _average(
+        queries,
+        keys,
+        values,
+        temperature,
+        None if seen is None else seen[..., np.newaxis, :, :],
+        "x_query, x, w_q, w_k, w_v and temperature",
+    )
     joined = np.moveaxis(heads, -3, -2)
     joined = joined.reshape(*joined.shape[:-2], n_heads * d_v)
-    return joined if output is None else joined @ output
+    return joined if output is None else _product(("x, w_v", "w_o"), joined, output)
+
+
+def _product(
+    names: tuple[str, str], left: np.ndarray[Any, Any], right: np.ndarray[Any, Any]
+) -> np.ndarray[Any, Any]:
+    """Return left @ right if all of it is finite."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        product: np.ndarray[Any, Any] = left @ right
+    if not np.isfinite(product).all():
+        raise ParameterError(
+            f"{' and '.join(names)} must keep their product within the range of {product.dtype}"
+        )
+    return product
 
 
 def _check_map(name: str, value: np.ndarray[Any, Any], rows: int, first: Any) -> None:

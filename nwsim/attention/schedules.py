@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from nwsim._typing import ArrayLike, FloatArray
-from nwsim._validation import check_choice, check_integer, check_real
+from nwsim._validation import as_float64, as_real, check_choice, check_integer, check_real
 from nwsim.exceptions import ParameterError
 
 SCHEDULES = ("constant", "linear", "cosine")
@@ -25,7 +25,7 @@ def temperature_at(
     step : float or array_like
         Position(s) s, within 0 and ``n_steps``.
     n_steps : int
-        Number of steps S, at least 1.
+        Number of steps S, from 1 to 2^53.
     initial, final : float
         Temperatures at step 0 and at step ``n_steps``; > 0. "constant" ignores ``final``.
     schedule : {"constant", "linear", "cosine"}
@@ -35,7 +35,8 @@ def temperature_at(
     Returns
     -------
     float, or ndarray of the shape of ``step``
-        Exactly ``initial`` at the first step and, unless constant, ``final`` at the last.
+        Exactly ``initial`` at the first step and, unless constant, ``final`` at the last; never
+        outside the two.
 
     Raises
     ------
@@ -49,20 +50,25 @@ def temperature_at(
     array([1.  , 0.55, 0.1 ])
     """
     check_choice("schedule", schedule, SCHEDULES)
-    check_integer("n_steps", n_steps, minimum=1)
-    check_real("initial", initial, above=0.0)
-    check_real("final", final, above=0.0)
-    try:
-        steps = np.asarray(step, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise ParameterError(f"step must be a number or an array of numbers: {error}") from None
+    n_steps = check_integer("n_steps", n_steps, minimum=1, maximum=2**53)
+    first = check_real("initial", initial, above=0.0)
+    last = check_real("final", final, above=0.0)
+    steps = as_float64(as_real("step", step))
     if not ((steps >= 0) & (steps <= n_steps)).all():
         raise ParameterError(f"step must lie within 0 and n_steps = {n_steps}; got {step!r}")
     ratio = steps / n_steps
     if schedule == "constant":
-        found = np.full(steps.shape, float(initial))
+        found = np.full(steps.shape, first)
     else:
-        # cos(pi) is -1 exactly, and so the ends are exact.
-        share = ratio if schedule == "linear" else (1.0 - np.cos(np.pi * ratio)) / 2.0
-        found = (1.0 - share) * initial + share * final
+        # Each half from its own end: exact there, and no digit lost where ends differ greatly.
+        near_start = ratio <= 0.5
+        share = np.where(near_start, ratio, 1.0 - ratio)
+        if schedule == "cosine":
+            share = np.sin(np.pi / 2.0 * share) ** 2
+        way = last - first
+        found = np.where(near_start, first + share * way, last - share * way)
+        # Where halves meet, rounding must not make a step back.
+        middle = first + 0.5 * way
+        before, after = (np.minimum, np.maximum) if way > 0.0 else (np.maximum, np.minimum)
+        found = np.where(near_start, before(found, middle), after(found, middle))
     return found if steps.ndim else float(found)

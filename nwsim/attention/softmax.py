@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from nwsim._typing import ArrayLike
-from nwsim._validation import check_real
+from nwsim._validation import as_float64, as_real, check_real
 from nwsim.exceptions import ParameterError
 from nwsim.numerics.attention import attend
 
@@ -76,7 +76,18 @@ def softmax_attention(
     >>> softmax_attention(np.zeros((1, 2)), np.eye(2), [[1.0], [3.0]])
     array([[2.]])
     """
-    queries, keys, values = _matrix("q", q), _matrix("k", k), _matrix("v", v)
+    return _average(_matrix("q", q), _matrix("k", k), _matrix("v", v), temperature, mask)
+
+
+def _average(
+    queries: _Array,
+    keys: _Array,
+    values: _Array,
+    temperature: float | None,
+    mask: ArrayLike | None,
+    factors: str = "q, k, v and temperature",
+) -> _Array:
+    """Attend with arrays of float32 or float64; ``factors`` are what scores and sums are from."""
     m, d = queries.shape[-2:]
     n, p = values.shape[-2:]
     if d == 0:
@@ -103,9 +114,7 @@ def softmax_attention(
     if single and _fits(np.float32, *bounds) and _precise(min(scale, scaled_query or scale)):
         real = np.float32
     elif not _fits(np.float64, *bounds):
-        raise ParameterError(
-            "q, k, v and temperature must keep scores and sums within the range of float64"
-        )
+        raise ParameterError(f"{factors} must keep scores and sums within the range of float64")
     if out.size == 0:
         return out
     queries, keys, values = (
@@ -127,27 +136,21 @@ def softmax_attention(
 
 def _matrix(name: str, value: ArrayLike) -> _Array:
     """Return a real array with at least two axes, of float32 or float64."""
-    try:
-        array = np.asarray(value)
-    except (TypeError, ValueError) as error:
-        raise ParameterError(f"{name} must be an array of real numbers: {error}") from None
-    if array.dtype.kind not in "fiub":
-        raise ParameterError(f"{name} must be an array of real numbers; got dtype {array.dtype}")
+    array = as_real(name, value)
     if array.ndim < 2:
         raise ParameterError(f"{name} must have at least 2 axes; got shape {array.shape}")
-    return array if array.dtype == np.float32 else array.astype(np.float64, copy=False)
+    return array if array.dtype == np.float32 else as_float64(array)
 
 
 def _mask(value: ArrayLike, m: int, n: int) -> _Array:
     """Return the mask with at least two axes if it can be broadcast and hides no query."""
-    mask = np.asarray(value)
+    mask = as_real("mask", value)
     if mask.dtype != np.bool_:
         raise ParameterError(f"mask must be an array of bool; got dtype {mask.dtype}")
+    shape = mask.shape
     mask = np.atleast_2d(mask)
     if any(own not in (1, full) for own, full in zip(mask.shape[-2:], (m, n), strict=True)):
-        raise ParameterError(
-            f"mask must broadcast to {m} queries and {n} keys; got shape {np.shape(value)}"
-        )
+        raise ParameterError(f"mask must broadcast to {m} queries and {n} keys; got shape {shape}")
     if not mask.any(axis=-1).all():
         raise ParameterError("mask must leave every query at least one key; a row is all False")
     return mask

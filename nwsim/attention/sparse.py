@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -80,7 +81,7 @@ def top_k_attention(
     ------
     ParameterError
         If an argument is not as described, `n_keep` is larger than n, a query attends to no
-        key, or values lie so far apart that their distances exceed float64.
+        key, or sums of values or their distances could exceed the range of float64.
 
     Notes
     -----
@@ -100,7 +101,7 @@ def top_k_attention(
     """
     check_choice("scores", scores, SCORES)
     values = _matrix("v", v).astype(np.float64, copy=False)
-    _largest("v", values)
+    largest = _largest("v", values)
     if scores == "gaussian":
         if temperature is not None:
             raise ParameterError("temperature must be None with scores='gaussian': give bandwidth")
@@ -114,7 +115,9 @@ def top_k_attention(
     m, n = dense.shape[-2:]
     if values.shape[-2] != n:
         raise ParameterError(f"v must have as many rows as k, {n}; got shape {values.shape}")
-    _batch(weights=dense, v=values)
+    _batch(**{"q and k": dense, "v": values})
+    if not math.isfinite(n * largest):
+        raise ParameterError("v must keep sums of values within the range of float64")
 
     seen = None if mask is None or m == 0 else np.broadcast_to(_mask(mask, m, n), dense.shape)
     kept = top_k_mask(dense, n_keep, seen)
@@ -158,7 +161,9 @@ def top_k_mask(scores: ArrayLike, n_keep: int, mask: ArrayLike | None = None) ->
     table = _matrix("scores", scores)
     _largest("scores", table)
     m, n = table.shape[-2:]
-    check_integer("n_keep", n_keep, minimum=1, maximum=n)
+    if n == 0:
+        raise ParameterError(f"scores must have at least one column; got shape {table.shape}")
+    n_keep = check_integer("n_keep", n_keep, minimum=1, maximum=n)
     if mask is not None:
         seen = _mask(mask, m, n)
         _batch(scores=table, mask=seen)

@@ -11,9 +11,17 @@ import math
 import numpy as np
 
 from nwsim._typing import ArrayLike, FloatArray
-from nwsim._validation import check_real
+from nwsim._validation import as_float64, as_real, check_real, shown
 from nwsim.attention.softmax import _batch, _largest, _mask, _matrix
 from nwsim.exceptions import ParameterError
+
+# Within these, and one over them, weights are computed without regard to underflow, which
+# changes no digit then. Bandwidths are in units of the largest entry of queries and keys.
+_MOST_BANDWIDTH = 2.0**400
+_MOST_SCALE = 2.0**100
+_MOST_PRIOR = 1e300
+_LEAST_TEMPERATURE = 1e-290
+_NOWHERE = -(2**20)  # exponent of a gap of 0
 
 
 def attention_weights(
@@ -50,12 +58,17 @@ def attention_weights(
     queries, keys, seen = _inputs(q, k, mask)
     d = keys.shape[-1]
     t = math.sqrt(d) if temperature is None else check_real("temperature", temperature, above=0.0)
-    largest = d * _largest("q", queries) * _largest("k", keys)
-    if not (math.isfinite(largest) and math.isfinite(largest / t)):
-        raise ParameterError(
-            "q, k and temperature must keep scores within the range of float64; "
-            f"they may reach {largest:g} / {t:g}"
-        )
+    sizes = _largest("q", queries), _largest("k", keys)
+    if t < _LEAST_TEMPERATURE or not math.isfinite(d * sizes[0] * sizes[1]):
+        # Powers of two change no digit: products of entries of size 1 stay in range.
+        powers = [math.frexp(size)[1] for size in sizes]
+        queries, keys = np.ldexp(queries, -powers[0]), np.ldexp(keys, -powers[1])
+        sizes = math.ldexp(sizes[0], -powers[0]), math.ldexp(sizes[1], -powers[1])
+        with np.errstate(over="ignore"):
+            t = float(np.ldexp(t, -sum(powers)))
+    largest = d * sizes[0] * sizes[1]
+    if not (t > 0.0 and math.isfinite(largest / t)):
+        raise ParameterError("q, k and temperature must keep scores within the range of float64")
     return _normalised((queries @ np.swapaxes(keys, -1, -2)) / t, seen)
 
 
@@ -98,8 +111,7 @@ def gaussian_weights(
     Raises
     ------
     ParameterError
-        If an argument is not as described; if a query attends to no key; if bandwidths or
-        scales are too small against q and k for float64.
+        If an argument is not as described, or a query attends to no key.
 
     Notes
     -----
@@ -110,38 +122,99 @@ def gaussian_weights(
     queries, keys, seen = _inputs(q, k, mask)
     m, n = queries.shape[-2], keys.shape[-2]
     if not isinstance(unit_norm, (bool, np.bool_)):
-        raise ParameterError(f"unit_norm must be True or False; got {unit_norm!r}")
+        raise ParameterError(f"unit_norm must be True or False; got {shown(unit_norm)}")
     if unit_norm:
         queries, keys = _unit("q", queries), _unit("k", keys)
     h = _by_row("bandwidth", bandwidth, m, positive=True)
     if h.ndim:
         h = h[..., :, np.newaxis]
 
+    scale = prior = None
+    if key_scale is not None:
+        scale = _by_row("key_scale", key_scale, n, positive=True)
+        scale = scale[..., np.newaxis, :] if scale.ndim else scale
+    if log_prior is not None:
+        prior = _by_row("log_prior", log_prior, n)
+        prior = prior[..., np.newaxis, :] if prior.ndim else prior
+    given = {"mask": seen, "bandwidth": h, "key_scale": scale, "log_prior": prior}
+    _batch(q=queries, k=keys, **{name: a for name, a in given.items() if a is not None and a.ndim})
+
     # A power of two changes no digit, and keeps squares within the range of float64.
     size = 2.0 ** (math.frexp(max(_largest("q", queries), _largest("k", keys)))[1] - 1)
+    with np.errstate(over="ignore", under="ignore"):
+        relative = h / size
+    if not _is_ordinary(relative, scale, prior):
+        return _weights_at_any_size(queries, keys, seen, h, scale, prior)
     distance = np.zeros((*np.broadcast_shapes(queries.shape[:-2], keys.shape[:-2]), m, n))
     for axis in range(keys.shape[-1]):
         gap = queries[..., :, axis, np.newaxis] / size - keys[..., np.newaxis, :, axis] / size
         distance += gap**2
-    with np.errstate(over="ignore", under="ignore"):
-        h = h / size
-    if key_scale is not None:
-        scale = _by_row("key_scale", key_scale, n, positive=True)
-        scale = scale[..., np.newaxis, :] if scale.ndim else scale
-        with np.errstate(over="ignore"):
-            distance = distance / scale / scale
-    if not ((h > 0).all() and np.isfinite(distance).all()):
-        raise ParameterError(
-            "bandwidth and key_scale must not be smaller than q and k by more than float64 holds"
-        )
+    if scale is not None:
+        distance = distance / scale / scale
     if seen is not None:
         distance = np.where(seen, distance, math.inf)
     nearest = distance.min(axis=-1, keepdims=True)
     with np.errstate(over="ignore"):
-        exponent = -(distance - nearest) / h / h / 2.0
-        if log_prior is not None:
-            prior = _by_row("log_prior", log_prior, n)
-            exponent = exponent + (prior[..., np.newaxis, :] if prior.ndim else prior)
+        exponent = -(distance - nearest) / relative / relative / 2.0
+    if prior is not None:
+        exponent = exponent + prior
+    return _normalised(exponent, None)
+
+
+def _is_ordinary(h: FloatArray, scale: FloatArray | None, prior: FloatArray | None) -> bool:
+    """Whether squares of gaps of at most 2 lose nothing that bandwidths this wide would show."""
+    if h.min(initial=1.0) < 1.0 / _MOST_BANDWIDTH or h.max(initial=1.0) > _MOST_BANDWIDTH:
+        return False
+    if prior is not None and np.abs(prior).max() > _MOST_PRIOR:
+        return False
+    return scale is None or (scale.min() >= 1.0 / _MOST_SCALE and scale.max() <= _MOST_SCALE)
+
+
+def _weights_at_any_size(
+    queries: FloatArray,
+    keys: FloatArray,
+    seen: np.ndarray | None,
+    h: FloatArray,
+    scale: FloatArray | None,
+    prior: FloatArray | None,
+) -> FloatArray:
+    """Return Gaussian weights where gaps and bandwidths differ by any power of ten.
+
+    A gap in bandwidths is kept as u 2^e. Each row is taken in units of its nearest key, unless
+    this is nearer than 1, and in 2^-8 of what is wanted: then whatever overflows is farther off
+    than any two priors differ, and whatever underflows changes no digit of an exponent.
+    """
+    factor, power = np.frexp(h)
+    if scale is not None:
+        more, powers = np.frexp(scale)
+        factor, power = factor * more, power + powers
+
+    def gaps(axis: int) -> tuple[FloatArray, np.ndarray]:
+        q, k = queries[..., :, axis, np.newaxis], keys[..., np.newaxis, :, axis]
+        with np.errstate(over="ignore"):
+            gap = q - k
+        far = np.isinf(gap)
+        u, e = np.frexp(np.where(far, q / 2.0 - k / 2.0, gap))
+        return u / factor, np.where(gap == 0.0, _NOWHERE, e + far - power)
+
+    axes = range(keys.shape[-1])
+    reach = gaps(0)[1]
+    for axis in axes[1:]:
+        reach = np.maximum(reach, gaps(axis)[1])
+    if seen is not None:
+        reach = np.where(seen, reach, -_NOWHERE)
+    unit = np.maximum(reach.min(axis=-1, keepdims=True), 0)
+    distance = np.zeros(reach.shape)
+    with np.errstate(over="ignore", under="ignore"):
+        for axis in axes:
+            u, e = gaps(axis)
+            distance = distance + np.ldexp(u, e - unit - 4) ** 2
+        if seen is not None:
+            distance = np.where(seen, distance, math.inf)
+        exponent = -np.ldexp(distance - distance.min(axis=-1, keepdims=True), 2 * unit - 1)
+        if prior is not None:
+            exponent = exponent + prior / 2.0**8
+        exponent = 2.0**8 * (exponent - exponent.max(axis=-1, keepdims=True))
     return _normalised(exponent, None)
 
 
@@ -172,10 +245,12 @@ def key_norm_log_prior(k: ArrayLike, temperature: float) -> FloatArray:
     key does not, unless all keys have one length.
     """
     keys = _matrix("k", k).astype(np.float64, copy=False)
-    _largest("k", keys)
-    t = check_real("temperature", temperature, above=0.0)
+    power = math.frexp(_largest("k", keys))[1]
+    part, power_of_t = math.frexp(check_real("temperature", temperature, above=0.0))
+    # In units of powers of two, which change no digit: squares alone may leave the range.
+    squares = (np.ldexp(keys, -power) ** 2).sum(axis=-1)
     with np.errstate(over="ignore"):
-        prior: FloatArray = (keys**2).sum(axis=-1) / t / 2.0
+        prior: FloatArray = np.ldexp(squares / part, 2 * power - power_of_t - 1)
     if not np.isfinite(prior).all():
         raise ParameterError("k and temperature must keep |k|^2 / (2 t) within range of float64")
     return prior
@@ -201,10 +276,10 @@ def _inputs(
 
 def _by_row(name: str, value: ArrayLike, length: int, *, positive: bool = False) -> FloatArray:
     """Return a finite scalar, or an array whose last axis has the length."""
-    try:
-        array = np.asarray(value, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise ParameterError(f"{name} must be a number or an array of numbers: {error}") from None
+    given = as_real(name, value)
+    if given.dtype == np.bool_:
+        raise ParameterError(f"{name} must be an array of real numbers; got dtype bool")
+    array = as_float64(given)
     if array.ndim and array.shape[-1] != length:
         raise ParameterError(f"{name} must have {length} entries; got shape {array.shape}")
     if not np.isfinite(array).all() or (positive and not (array > 0).all()):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -14,14 +15,14 @@ from hypothesis import strategies as st
 from scipy.optimize import approx_fprime
 
 from nwsim import NadarayaWatson
-from nwsim.attention import bandwidths
+from nwsim.attention import leave_one_out
 from nwsim.attention.bandwidths import (
     BANDWIDTH_KINDS,
-    LeaveOneOut,
     abramson_scales,
     knn_bandwidths,
     learn_bandwidth,
 )
+from nwsim.attention.leave_one_out import LeaveOneOut
 from nwsim.attention.weights import gaussian_weights
 from nwsim.exceptions import ParameterError, PrecisionWarning
 
@@ -57,6 +58,31 @@ def test_a_query_on_top_of_its_neighbours_takes_the_nearest_other_key() -> None:
     assert knn_bandwidths([[0.0]], k, 4).tolist() == [5.0]
     with pytest.raises(ParameterError, match="k must hold a key away"):
         knn_bandwidths([[1.0]], [[1.0], [1.0]], 1)
+
+
+SIZES = (0.0, 5e-324, 1e-310, 1e-200, 1e-162, 1e-150, 1.0, 1.5, 1e150, 1e160, 1e300)
+
+
+@given(data=st.data())
+def test_neighbour_distances_of_any_size_are_those_of_fractions(data: st.DataObject) -> None:
+    m, n, d = (data.draw(st.integers(1, top)) for top in (3, 6, 3))
+    entries = st.sampled_from([*SIZES, *(-size for size in SIZES)])
+    q, k = (
+        np.array(data.draw(st.lists(entries, min_size=rows * d, max_size=rows * d))).reshape(-1, d)
+        for rows in (m, n)
+    )
+    k[0] = 2.5  # not all coincide with a query
+    count = data.draw(st.integers(1, n))
+    got = knn_bandwidths(q, k, count)
+    for i in range(m):
+        squares = sorted(
+            sum((Fraction(a) - Fraction(b)) ** 2 for a, b in zip(q[i], row, strict=True))
+            for row in k
+        )
+        want = squares[count - 1] or next(square for square in squares if square > 0)
+        ratio = Fraction(got[i]) ** 2 / want
+        # Of the least numbers a rounding is a large part.
+        assert abs(ratio - 1) < (1e-14 if want > Fraction(1e-300) ** 2 else 1.0)
 
 
 # Scales of keys
@@ -137,7 +163,7 @@ def test_blocks_of_queries_change_nothing(monkeypatch: pytest.MonkeyPatch) -> No
     x, y = wave(50)
     whole = [learn_bandwidth(x, y, kind).criterion for kind in BANDWIDTH_KINDS]
     scales = abramson_scales(x, 0.2)
-    monkeypatch.setattr(bandwidths, "_CELLS", 130)
+    monkeypatch.setattr(leave_one_out, "_CELLS", 130)
     parts = [learn_bandwidth(x, y, kind).criterion for kind in BANDWIDTH_KINDS]
     np.testing.assert_allclose(parts, whole, rtol=1e-8)
     np.testing.assert_allclose(abramson_scales(x, 0.2), scales, rtol=1e-12)
@@ -243,6 +269,86 @@ def test_a_descent_cut_short_is_reported() -> None:
         assert learn_bandwidth(x, y).converged
 
 
+def steep(seed: int, noise: float) -> tuple[Any, Any]:
+    rng = np.random.default_rng([seed, 40])
+    x = rng.random((64, 1))
+    return x, np.sin(40.0 * x[:, 0]) + noise * rng.standard_normal(64)
+
+
+@pytest.mark.parametrize("noise", [0.1, 0.2, 0.3])
+def test_without_a_start_descent_ends_in_the_deep_minimum(noise: float) -> None:
+    """Waves much shorter than the rule of thumb; from that, most descents end at the wide edge."""
+    for seed in range(20):
+        x, y = steep(seed, noise)
+        learned = learn_bandwidth(x, y)
+        searched = NadarayaWatson("loo").fit(x, y).bandwidth_selection_
+        assert learned.criterion <= 1.05 * searched.criterion
+        assert not learned.at_edge
+    # Negative control: one descent, from a start of one's own.
+    assert learn_bandwidth(x, y, start=1.0).criterion > 2.0 * searched.criterion
+
+
+def test_an_end_of_the_bounds_is_reported_unless_one_s_own_start_led_there() -> None:
+    x = np.linspace(0.0, 1.0, 30)[:, None]
+    y = np.tile([1.0, -1.0], 15)  # neighbours differ more than any two others
+    for kind in ("global", "coordinate"):
+        with pytest.warns(PrecisionWarning, match="ended at the wide end of its bounds"):
+            assert learn_bandwidth(x, y, kind).at_edge
+    assert learn_bandwidth(x, y, start=3.0).at_edge
+    # A coordinate that says nothing is at its wide end, and no cause for concern.
+    x, y = wave(100)
+    learn_bandwidth(x, y, "coordinate")
+
+
+@pytest.mark.parametrize("kind", BANDWIDTH_KINDS)
+def test_queries_are_as_wide_as_the_sample(kind: str) -> None:
+    learned = learn_bandwidth(*wave(30), kind)
+    for q in (np.ones((4, 1)), np.ones((4, 3)), np.ones(2)):
+        for method in (learned.at, learned.weights):
+            with pytest.raises(ParameterError, match=r"^q must have"):
+                method(q)
+
+
+def test_a_sample_changed_later_does_not_change_what_was_learned() -> None:
+    x, y = wave(30)
+    learned = learn_bandwidth(x, y)
+    want = learned.weights([[0.5, 0.5]])
+    x[:] = 7.0
+    np.testing.assert_array_equal(learned.weights([[0.5, 0.5]]), want)
+
+
+@pytest.mark.parametrize("kind", BANDWIDTH_KINDS)
+@pytest.mark.parametrize("size", [1e-90, 1e-20, 1.0, 1e90])
+def test_outliers_and_coincident_inputs_leave_all_numbers_finite(kind: str, size: float) -> None:
+    rng = np.random.default_rng(8)
+    x = rng.integers(0, 4, (60, 8)) * 1e-6
+    x[0], x[1, 0] = 1.0, 1e-80
+    y = np.column_stack([rng.standard_normal(60), np.full(60, 1.7e299)])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", PrecisionWarning)
+        learned = learn_bandwidth(size * x, y, kind)
+    for numbers in (learned.parameters, learned.criterion, learned.at(size * x)):
+        assert np.isfinite(numbers).all()
+    q = np.vstack([size * x[:3], np.full((1, 8), 1e9 * size)])
+    np.testing.assert_allclose(learned.weights(q).sum(axis=1), 1.0, rtol=1e-12)
+
+
+def test_a_slope_that_would_leave_the_range_of_floats_is_bounded() -> None:
+    x, y = wave(20, 1)
+    features = np.column_stack([np.ones(20), np.linspace(-1e3, 1e3, 20)])
+    value, gradient = LeaveOneOut(x, y[:, None], features)(np.array([0.0, 2.0]))
+    assert np.isfinite([value, *gradient]).all()
+
+
+def test_the_gradient_of_a_far_observation_is_not_the_rounding_of_its_distance() -> None:
+    rng = np.random.default_rng(9)
+    x, y = rng.random((30, 1)), rng.standard_normal((30, 1))
+    x[0] = 1e3
+    error = LeaveOneOut(x, y, np.ones((30, 1)))
+    # The nearest key alone counts, wherever its weight is: nothing changes with h.
+    assert error(np.array([-20.0]))[1][0] == pytest.approx(0.0, abs=1e-30)
+
+
 def test_a_wide_start_may_stay_wide() -> None:
     """One rough function: the grid finds the deep minimum, descent from far out does not."""
     rng = np.random.default_rng(0)
@@ -319,7 +425,10 @@ X3, Y3 = [[0.0], [1.0], [2.0]], [0.0, 1.0, 0.0]
         (lambda: learn_bandwidth(X3, Y3, max_iter=0), "max_iter must be"),
         (lambda: learn_bandwidth([[0.0], [1.0], [math.nan]], Y3), "x must be finite"),
         (lambda: learn_bandwidth([[0.0], [1.0], [1e200]], Y3), "x must vary, over a range"),
-        (lambda: knn_bandwidths([[0.0]], [[1e200]], 1), "q and k must be so near"),
+        (lambda: learn_bandwidth([[0.0], [1.0], [1.1e300]], Y3), "x must be at most"),
+        (lambda: learn_bandwidth(X3, [0.0, 1.0, -1.1e300]), "y must be at most"),
+        (lambda: knn_bandwidths([[5e-324]], [[0.0], [0.0]], 3), "n_neighbors must be"),
+        (lambda: knn_bandwidths([[-1e308]], [[1e308]], 1), "q and k must be so near"),
         (lambda: abramson_scales([[1e300]], 1e-300), "pilot_bandwidth must not be so small"),
     ],
 )

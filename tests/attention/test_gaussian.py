@@ -14,7 +14,7 @@ from nwsim import NadarayaWatson, softmax_attention
 from nwsim.attention.gaussian import gaussian_attention, nadaraya_watson_attention
 from nwsim.attention.multihead import multi_head_attention
 from nwsim.attention.weights import gaussian_weights, key_norm_log_prior
-from nwsim.exceptions import ParameterError
+from nwsim.exceptions import ParameterError, PrecisionWarning
 
 
 def sample(m: int = 9, n: int = 40, d: int = 3, p: int = 2, batch: Any = ()) -> tuple[Any, ...]:
@@ -73,6 +73,45 @@ def test_the_twin_matches_torch(masked: bool) -> None:
         attn_mask=None if mask is None else torch.from_numpy(mask),
     ).numpy()
     np.testing.assert_allclose(nadaraya_watson_attention(q, k, v, None, mask), want, atol=1e-13)
+
+
+@pytest.mark.parametrize("size", [1e2, 1e4, 1e6, 1e8, 1e150, 1e300])
+def test_the_twin_has_the_digits_it_says_or_warns_or_refuses(size: float) -> None:
+    q, k, v = sample()
+    reach = np.linalg.norm(q, axis=1).max() + np.linalg.norm(k, axis=1).max()
+    rounding = 2.0**-53 * min(size * reach, 1e150) ** 2 / 4.0
+    if rounding > 1e-3:
+        with pytest.raises(ParameterError, match=r"^q, k and temperature must keep"):
+            nadaraya_watson_attention(size * q, size * k, v, 2.0)
+        return
+    if rounding > 1e-8:
+        with pytest.warns(PrecisionWarning, match="leave weights a relative error of"):
+            twin = nadaraya_watson_attention(size * q, size * k, v, 2.0)
+    else:
+        twin = nadaraya_watson_attention(size * q, size * k, v, 2.0)
+    softmax = softmax_attention(size * q, size * k, v, 2.0)
+    np.testing.assert_allclose(twin, softmax, rtol=0, atol=1e-13 + 20.0 * rounding)
+
+
+def test_bounds_of_the_twin_are_met_on_both_sides() -> None:
+    """Sizes above must reach all three outcomes, or the test of them says little."""
+    q, k, v = sample()
+    with pytest.warns(PrecisionWarning):
+        nadaraya_watson_attention(1e4 * q, 1e4 * k, v, 2.0)
+    nadaraya_watson_attention(1e2 * q, 1e2 * k, v, 2.0)
+    with pytest.raises(ParameterError):
+        nadaraya_watson_attention(1e8 * q, 1e8 * k, v, 2.0)
+
+
+def test_a_key_that_no_query_attends_to_has_no_influence_on_the_twin() -> None:
+    q, k, v = sample()
+    mask = np.ones((9, 40), dtype=bool)
+    mask[:, 3] = False
+    want = nadaraya_watson_attention(q, k, v, 2.0, mask)
+    k[3] = 1e200
+    np.testing.assert_array_equal(nadaraya_watson_attention(q, k, v, 2.0, mask), want)
+    batched = nadaraya_watson_attention(q, k, v, 2.0, np.stack([mask, mask]))
+    np.testing.assert_allclose(batched[1], want, rtol=1e-14)
 
 
 def heads(n_heads: int = 3, size: int = 8, d_k: int = 4, d_v: int = 2) -> tuple[Any, ...]:
@@ -140,6 +179,39 @@ def test_prior_of_batched_keys() -> None:
 
 X = np.ones((3, 8))
 MAPS = heads()
+EMPTY = MAPS[0][..., :0], MAPS[1][..., :0]
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize(
+    ("large", "match"),
+    [
+        (("x_query", "w_q"), "^x_query and w_q must keep their product"),
+        (("x", "w_k"), "^x and w_k must keep their product"),
+        (("x", "w_v"), "^x and w_v must keep their product"),
+        (("w_v", "w_o"), "^x, w_v and w_o must keep their product"),
+    ],
+)
+def test_maps_that_overflow_are_refused_by_the_names_of_the_caller(
+    large: tuple[str, str], match: str, dtype: Any
+) -> None:
+    names = ("x_query", "x", "w_q", "w_k", "w_v", "w_o")
+    size = 1e30 if dtype == np.float32 else 1e200
+    given = {
+        name: np.ones_like(a, dtype=dtype) for name, a in zip(names, (X, X, *MAPS), strict=True)
+    }
+    for name in large:
+        given[name] = given[name] * dtype(size)
+    with pytest.raises(ParameterError, match=match):
+        multi_head_attention(**given)
+
+
+def test_scores_of_heads_that_overflow_are_refused_by_the_names_of_the_caller() -> None:
+    with pytest.raises(ParameterError, match=r"^x_query, x, w_q, w_k, w_v and temperature must"):
+        multi_head_attention(1e200 * X, 1e200 * X, *MAPS)
+    for m, match in ((3, "^batch shapes must broadcast: x_query has"), (4, "^mask must broadcast")):
+        with pytest.raises(ParameterError, match=match):
+            multi_head_attention(np.ones((2, 3, 8)), X, *MAPS, None, np.ones((5, m, 3), dtype=bool))
 
 
 @pytest.mark.parametrize(
@@ -164,6 +236,8 @@ MAPS = heads()
         ),
         ("^w_k must have the shape", lambda: multi_head_attention(X, X, MAPS[0], MAPS[2], MAPS[2])),
         ("^w_o must have shape", lambda: multi_head_attention(X, X, *MAPS[:3], np.ones((5, 5)))),
+        ("^w_q must have at least one column", lambda: multi_head_attention(X, X, *EMPTY, MAPS[2])),
+        ("^x must have at least one row", lambda: multi_head_attention(X, X[:0], *MAPS)),
         (
             "^w_k must be finite",
             lambda: multi_head_attention(X, X, MAPS[0], MAPS[1] * np.nan, MAPS[2]),

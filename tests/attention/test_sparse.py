@@ -200,7 +200,8 @@ def test_no_query_and_values_without_columns() -> None:
         ({"temperature": -1.0}, "temperature must be a number"),
         ({"v": np.ones((5, 2))}, "v must have as many rows as k, 4"),
         ({"v": np.full((4, 2), np.nan)}, "v must be finite"),
-        ({"v": np.outer([1, -1, 1, 1], [1.7e308, 0])}, "v must keep the distances"),
+        ({"v": np.outer([1, -1, 1, 1], np.full(40, 4e307))}, "v must keep the distances"),
+        ({"v": np.full((4, 2), 1.7e308)}, "v must keep sums of values"),
         ({"v": np.ones((3, 4, 2)), "q": np.ones((2, 2, 3))}, "batch shapes must broadcast"),
         ({"mask": np.array([[True] * 4, [False] * 4])}, "mask must leave every query"),
     ],
@@ -216,6 +217,8 @@ def test_bad_scores_are_named() -> None:
         top_k_mask([[0.0, np.nan]], 1)
     with pytest.raises(ParameterError, match="at most 2"):
         top_k_mask([[0.0, 1.0]], 3)
+    with pytest.raises(ParameterError, match="scores must have at least one column"):
+        top_k_mask(np.ones((2, 0)), 1)
 
 
 def test_example_of_the_docs_runs() -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from decimal import MAX_EMAX, MIN_EMIN, Context, Decimal, localcontext
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -141,6 +143,115 @@ def test_no_queries() -> None:
     assert gaussian_weights(np.zeros((0, 2)), np.ones((3, 2)), 1.0, unit_norm=True).shape == (0, 3)
 
 
+def exact_weights(q: Any, k: Any, h: Any, mask: Any, prior: Any, scale: Any) -> tuple[Any, Any]:
+    """Return Gaussian weights in decimals, and the largest exponent in each row that counts."""
+    weights, sizes = np.zeros(mask.shape), np.zeros(len(q))
+    # Digits for 1e300 - 1e-324 squared; exponents without bounds.
+    with localcontext(Context(prec=1400, Emax=MAX_EMAX, Emin=MIN_EMIN)):
+        for i in range(len(q)):
+            seen = np.flatnonzero(mask[i])
+            parts = {
+                j: sum(
+                    ((Decimal(a) - Decimal(b)) / (Decimal(h[i]) * Decimal(scale[j]))) ** 2
+                    for a, b in zip(q[i].tolist(), k[j].tolist(), strict=True)
+                )
+                / 2
+                for j in seen
+            }
+            exponents = {j: Decimal(prior[j]) - parts[j] for j in seen}
+            top = max(exponents.values())
+            near = [j for j in seen if exponents[j] - top > -800]
+            terms = {j: (exponents[j] - top).exp(Context(prec=25, Emin=-9999)) for j in near}
+            for j in near:
+                weights[i, j] = float(terms[j] / sum(terms.values()))
+            size = max(max(parts[j], abs(Decimal(prior[j]))) for j in near)
+            sizes[i] = float(min(size, Decimal("1e300")))
+    return weights, sizes
+
+
+HOSTILE = (0.0, 5e-324, 1e-310, 1e-300, 1e-162, 1e-150, 1.0, 1.5, 3.0, 1e150, 1e160, 1e300, 1.7e308)
+
+
+@given(data=st.data())
+def test_weights_of_any_size_are_those_of_exact_decimals(data: st.DataObject) -> None:
+    m, n, d = (data.draw(st.integers(1, top)) for top in (2, 4, 3))
+    signed = st.sampled_from([*HOSTILE, *(-size for size in HOSTILE)])
+    positive = st.sampled_from(HOSTILE[1:])
+    common = data.draw(st.booleans())  # sizes of data and bandwidth that meet, or do not
+    unit = data.draw(st.sampled_from([1e-300, 1e-160, 1.0, 1e160, 1e300]))
+    entries = st.floats(-4.0, 4.0).map(lambda x: x * unit) if common else signed
+    widths = st.floats(0.3, 3.0).map(lambda x: x * unit) if common else positive
+    q, k = (
+        np.array(data.draw(st.lists(entries, min_size=rows * d, max_size=rows * d))).reshape(-1, d)
+        for rows in (m, n)
+    )
+    h = data.draw(st.lists(widths, min_size=m, max_size=m))
+    scale = data.draw(st.lists(positive | st.just(1.0), min_size=n, max_size=n))
+    prior = data.draw(st.lists(signed | st.just(0.0), min_size=n, max_size=n))
+    mask = np.array(data.draw(st.lists(st.booleans(), min_size=m * n, max_size=m * n)))
+    mask = mask.reshape(m, n)
+    mask[:, 0] = True
+    got = gaussian_weights(q, k, h, mask, prior, scale)
+    assert not got[~mask].any()
+    want, size = exact_weights(q, k, h, mask, prior, scale)
+    # Rounding of exponents; where they are so large that it is all of a weight, only the sum.
+    np.testing.assert_allclose(got.sum(axis=1), 1.0, rtol=0, atol=1e-14)
+    assert (np.abs(got - want).max(axis=1) <= 1e-14 * (1.0 + size)).all()
+
+
+@pytest.mark.parametrize("far", [1e10, 1e154, 1e200, 1e308])
+def test_neither_masked_keys_nor_other_queries_have_influence(far: float) -> None:
+    q, k = sample()
+    want = gaussian_weights(q, k, 0.5)
+    more, mask = np.vstack([k, np.full((1, 3), far)]), np.ones((9, 41), dtype=bool)
+    mask[:, -1] = False
+    np.testing.assert_allclose(gaussian_weights(q, more, 0.5, mask)[:, :-1], want, rtol=1e-12)
+    np.testing.assert_allclose(gaussian_weights(q, more, 0.5)[:, :-1], want, rtol=1e-12)
+    others = np.vstack([q, np.full((1, 3), far)])
+    np.testing.assert_allclose(gaussian_weights(others, k, 0.5)[:-1], want, rtol=1e-12)
+    batch = np.stack([q, np.full_like(q, far)])
+    np.testing.assert_allclose(gaussian_weights(batch, k, 0.5)[0], want, rtol=1e-12)
+
+
+def test_axes_of_batches_of_every_argument_broadcast_or_are_refused_by_name() -> None:
+    q, k = sample(batch=(2,))
+    h = np.array([[0.5], [1.0], [2.0]])[..., np.newaxis] * np.ones(9)  # (3, 1, 9)
+    scale, prior = np.linspace(0.5, 2.0, 40) * np.ones((3, 2, 1)), np.linspace(0.0, 1.0, 40)
+    for factor in (1.0, 1e-200):
+        got = gaussian_weights(factor * q, factor * k, factor * h, None, prior, scale)
+        assert got.shape == (3, 2, 9, 40)
+        want = gaussian_weights(q[1], k[1], h[2, 0], None, prior, scale[2, 1])
+        np.testing.assert_allclose(got[2, 1], want, rtol=1e-11)
+    for name, size in (("bandwidth", 9), ("log_prior", 40), ("key_scale", 40)):
+        with pytest.raises(ParameterError, match=f"batch shapes must broadcast: .*{name} has"):
+            gaussian_weights(q, k, **{"bandwidth": 1.0, name: np.ones((3, size))})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("power", [-320, -200, -100, 0, 100, 200, 300])
+def test_scores_in_range_have_weights_though_their_factors_have_no_product(power: int) -> None:
+    q, k = sample()
+    size = 2.0**power
+    want = attention_weights(q, k, 2.0)
+    # A temperature of size^2 is 0 or infinite in float64 at the ends: split it unevenly.
+    got = attention_weights(q * size, k / size, 2.0)
+    np.testing.assert_array_equal(got, want)
+    if 2.0 ** (2 * power) > 1e-300:
+        np.testing.assert_array_equal(attention_weights(q * size, k * size, 2.0 * size**2), want)
+    else:
+        tiny = attention_weights(q * size, k * size, 5e-324)
+        np.testing.assert_allclose(tiny, attention_weights(q, k, 5e-324 / size / size), rtol=1e-12)
+
+
+@given(st.lists(st.sampled_from(HOSTILE), min_size=1, max_size=4), st.sampled_from(HOSTILE[1:]))
+def test_log_prior_of_key_norms_is_that_of_fractions(key: list[float], t: float) -> None:
+    want = sum(Fraction(x) ** 2 for x in key) / Fraction(t) / 2
+    if want > Fraction(np.finfo(float).max):
+        with pytest.raises(ParameterError, match=r"^k and temperature must keep"):
+            key_norm_log_prior([key], t)
+    else:
+        assert key_norm_log_prior([key], t)[0] == pytest.approx(float(want), rel=1e-15, abs=1e-15)
+
+
 Q, K = np.ones((2, 2)), np.ones((3, 2))
 
 
@@ -163,9 +274,9 @@ Q, K = np.ones((2, 2)), np.ones((3, 2))
         ("^mask must be an array of bool", lambda: gaussian_weights(Q, K, 1.0, np.ones((2, 3)))),
         ("^bandwidth must be finite and > 0", lambda: gaussian_weights(Q, K, 0.0)),
         ("^bandwidth must be finite and > 0", lambda: gaussian_weights(Q, K, [1.0, np.nan])),
+        ("^bandwidth must be an array of real", lambda: gaussian_weights(Q, K, np.ones(2, bool))),
         ("^bandwidth must have 2 entries", lambda: gaussian_weights(Q, K, [1.0, 1.0, 1.0])),
-        ("^bandwidth must be a number", lambda: gaussian_weights(Q, K, "loo")),
-        ("^bandwidth and key_scale", lambda: gaussian_weights(1e300 * Q, K, 1e-300)),
+        ("^bandwidth must be an array of real", lambda: gaussian_weights(Q, K, "loo")),
         (
             "^log_prior must be finite",
             lambda: gaussian_weights(Q, K, 1.0, log_prior=[0, 0, np.inf]),
