@@ -10,14 +10,16 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import entr, rel_entr
+from scipy.special import entr
 
-from nwsim._typing import ArrayLike, FloatArray
+from nwsim._typing import ArrayLike, BoolArray, FloatArray
 from nwsim._validation import check_array, check_real
 from nwsim.attention.softmax import _largest, _mask, _matrix
 from nwsim.exceptions import ParameterError
 
 _GAP = 1e-6  # by which sums of rows may differ from 1
+_NEAR = 0.05  # relative distances of weights below which their divergence is summed as a series
+_SIZES = 250  # binary exponents of sizes whose squares and products stay in the range of float64
 
 
 def row_entropy(weights: ArrayLike) -> FloatArray:
@@ -38,7 +40,8 @@ def row_entropy(weights: ArrayLike) -> FloatArray:
     ParameterError
         If weights are not as described.
     """
-    entropy: FloatArray = entr(check_rows("weights", weights)).sum(axis=-1)
+    # Only rounding takes a weight above 1, where the term would be negative.
+    entropy: FloatArray = entr(np.minimum(check_rows("weights", weights), 1.0)).sum(axis=-1)
     return entropy
 
 
@@ -63,13 +66,19 @@ def mutual_information(weights: ArrayLike) -> FloatArray:
     Notes
     -----
     With the mean row p, I = H(p) - mean_i H(w_i) = mean_i KL(w_i | p) (Cover and Thomas 2006,
-    sections 2.3 and 2.4). The second form is computed: it does not cancel where rows are alike.
+    sections 2.3 and 2.4). Computed is mean_i sum_j (w_ij log(w_ij / p_j) - w_ij + p_j), which is
+    the same because p is the mean. No term is negative, and those of weights near p_j are summed
+    as a series in w_ij / p_j - 1, so nothing cancels where rows are alike.
 
     References
     ----------
     Cover, T. M. and Thomas, J. A. (2006). Elements of Information Theory, 2nd ed. Wiley.
     """
-    return _information(check_rows("weights", weights))
+    rows = check_rows("weights", weights)
+    mean = rows.mean(axis=-2, keepdims=True)
+    _, terms = _divergence(rows, mean, rows - mean)
+    information: FloatArray = terms.sum(axis=-1).mean(axis=-1)
+    return information
 
 
 def bottleneck(weights: ArrayLike, beta: float) -> FloatArray:
@@ -90,7 +99,7 @@ def bottleneck(weights: ArrayLike, beta: float) -> FloatArray:
     Raises
     ------
     ParameterError
-        If an argument is not as described.
+        If an argument is not as described, or L exceeds the range of float64.
 
     Notes
     -----
@@ -99,7 +108,7 @@ def bottleneck(weights: ArrayLike, beta: float) -> FloatArray:
     """
     beta = check_real("beta", beta)
     rows = check_rows("weights", weights)
-    return mutual_information(rows) - beta * row_entropy(rows).mean(axis=-1)
+    return _objective(mutual_information(rows), row_entropy(rows).mean(axis=-1), beta)
 
 
 @dataclass(frozen=True)
@@ -120,12 +129,12 @@ class Information:
     d_information: float
 
     def bottleneck(self, beta: float) -> float:
-        """Return L = I - beta H."""
-        return self.information - beta * self.entropy
+        """Return L = I - beta H; a ParameterError if it exceeds the range of float64."""
+        return float(_objective(self.information, self.entropy, check_real("beta", beta)))
 
     def d_bottleneck(self, beta: float) -> float:
-        """Return dL/dt."""
-        return self.d_information - beta * self.d_entropy
+        """Return dL/dt; a ParameterError if it exceeds the range of float64."""
+        return float(_objective(self.d_information, self.d_entropy, check_real("beta", beta)))
 
 
 def information_at(
@@ -149,16 +158,21 @@ def information_at(
     Raises
     ------
     ParameterError
-        If an argument is not as described.
+        If an argument is not as described, or a derivative exceeds the range of float64, as it
+        may where scores differ by about a tiny t.
 
     Notes
     -----
     With w = softmax(s / t) and the row's mean score m_i, dw_ij/dt = -w_ij (s_ij - m_i) / t^2.
-    Since log w_ij is s_ij / t less a constant of the row,
+    Since log w_ij is s_ij / t less a constant of the row, and columns of w - p have mean 0,
 
         dH_i/dt = -sum_j dw_ij/dt log w_ij = Var_w(s_i) / t^3,
-        dH(p)/dt = -sum_j dp_j/dt log p_j,   p the mean row,
-        dI/dt = dH(p)/dt - mean_i dH_i/dt.
+        dI/dt = mean_i sum_j dw_ij/dt log(w_ij / p_j),   p the mean row.
+
+    Weights beyond the range of float64 are 0, so that at tiny t all four values are those of the
+    limit: rows uniform over the keys of largest score, derivatives 0. Where no score over t is far
+    from the largest, w - p is computed from the differences of scores, and I and dI/dt keep
+    their digits however large t is.
 
     H never falls in t. I may rise: as t falls to 0 all queries may end at one key.
     """
@@ -166,36 +180,115 @@ def information_at(
     if s.size == 0:
         raise ParameterError(f"scores must have rows and columns; got shape {s.shape}")
     t = check_real("temperature", temperature, above=0.0)
-    seen = np.broadcast_to(True if mask is None else _mask(mask, *s.shape), s.shape)
+    seen = np.ones((1, 1), dtype=np.bool_) if mask is None else _mask(mask, *s.shape)
+    if seen.ndim != 2:
+        raise ParameterError(f"mask must have 2 axes; got shape {seen.shape}")
+    seen = np.broadcast_to(seen, s.shape)
+    # Halves of the largest floats have differences that are floats.
+    power = int(float(np.abs(s).max()) > np.finfo(np.float64).max / 4)
+    s = s / 2**power
+    below = np.where(seen, s, -math.inf)
+    below = np.where(seen, s - below.max(axis=1, keepdims=True), 0.0)
     # Weights are 0 long before the floor, which keeps products of 0 with such scores from NaN.
-    with np.errstate(over="ignore"):
-        below = s - np.where(seen, s, -math.inf).max(axis=1, keepdims=True)
-        exponent = np.maximum(np.where(seen, below, 0.0) / t, -1e4)
+    exponent = np.maximum(divided(below, power, t), -1e4)
     kernel = np.where(seen, np.exp(exponent), 0.0)
-    total = kernel.sum(axis=1, keepdims=True)
-    w = kernel / total
+    w = kernel / kernel.sum(axis=1, keepdims=True)
     p = w.mean(axis=0)
+    gap = _flat_gap(exponent, seen) if exponent.min() > -0.5 else w - p
+    logs, terms = _divergence(w, p, gap)
     centred = exponent - (w * exponent).sum(axis=1, keepdims=True)
-    change = -w * centred / t
-    d_entropy = float((w * centred**2).sum(axis=1).mean()) / t
-    used = p > 0.0
-    d_mean = -float(change.mean(axis=0)[used] @ np.log(p[used]))
+    weighted = w * centred
     return Information(
         entropy=float(entr(w).sum(axis=1).mean()),
-        d_entropy=d_entropy,
-        information=float(_information(w)),
-        d_information=d_mean - d_entropy,
+        d_entropy=_slope(weighted, centred, t),
+        information=float(terms.sum(axis=1).mean()),
+        d_information=-_slope(logs, centred, t),
     )
 
 
-def _information(rows: FloatArray) -> FloatArray:
-    """Return the mean divergence of the rows from their mean."""
-    mean = rows.mean(axis=-2, keepdims=True)
+def _flat_gap(exponent: FloatArray, seen: BoolArray) -> FloatArray:
+    """Return softmax weights less their mean row, to as many digits as differences of exponents.
+
+    With u = exp(x) - 1 and its mean over the k keys of a row, a weight is 1/k plus
+    (u - mean) / (k (1 + mean)), of which the first part is the same in rows with as many keys.
+    """
+    count = seen.sum(axis=1, keepdims=True)
+    above = np.expm1(exponent)  # 0 where not seen, as exponents are
+    mean = above.sum(axis=1, keepdims=True) / count
+    part = np.where(seen, (above - mean) / (count * (1.0 + mean)), 0.0)
+    flat = np.where(seen, 1.0 / count, 0.0)
+    flat = flat - flat[0]
+    gap: FloatArray = (flat - flat.mean(axis=0)) + (part - part.mean(axis=0))
+    return gap
+
+
+def _divergence(
+    rows: FloatArray, mean: FloatArray, gap: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Return w log(w / p) and w log(w / p) - w + p for weights and their mean, the gap w - p.
+
+    With d = w / p - 1 and y = d / (2 + d), log(1 + d) = 2 (y + y^3 / 3 + y^5 / 5 + ...), and the
+    second is p ((1 + d) log(1 + d) - d) = p (d y + 2 (1 + d) (y^3 / 3 + y^5 / 5 + ...)).
+    """
     # The mean of weights next to the least float may be 0 where they are not.
-    terms = np.where(mean > 0.0, rel_entr(rows, mean), 0.0)
-    # Rows that sum to exactly 1 have no negative divergence; rounded ones may.
-    information: FloatArray = np.maximum(terms.sum(axis=-1).mean(axis=-1), 0.0)
-    return information
+    ratio = np.divide(rows, mean, out=np.ones_like(rows), where=mean > 0.0)
+    logs = rows * np.log(ratio, out=ratio, where=ratio > 0.0)
+    terms = logs - gap
+    np.maximum(terms, 0.0, out=terms)  # only underflow leaves one below 0
+    near = np.nonzero(np.abs(gap) < _NEAR * mean)
+    if near[0].size:
+        p = np.broadcast_to(mean, rows.shape)[near]
+        d = gap[near] / p
+        y = d / (2.0 + d)
+        z = y * y
+        tail = 1 / 3 + z * (1 / 5 + z * (1 / 7 + z * (1 / 9 + z * (1 / 11))))
+        logs[near] = rows[near] * np.log1p(d)
+        terms[near] = p * (d * y + 2.0 * (1.0 + d) * y * z * tail)
+    return logs, terms
+
+
+def _slope(first: FloatArray, second: FloatArray, t: float) -> float:
+    """Return mean_i sum_j first_ij second_ij, over t."""
+    (first, power), (second, other) = in_range(first), in_range(second)
+    mean = float((first * second).sum(axis=1).mean())
+    part, least = math.frexp(t)
+    try:
+        return math.ldexp(mean / part, power + other - least)
+    except OverflowError:
+        raise ParameterError(
+            "temperature must keep derivatives in it within the range of float64; "
+            f"at {t:g} one exceeds it"
+        ) from None
+
+
+def _objective(information: ArrayLike, entropy: ArrayLike, beta: float) -> FloatArray:
+    """Return I - beta H, or their derivatives, if it is finite."""
+    with np.errstate(over="ignore"):
+        value: FloatArray = np.asarray(information) - beta * np.asarray(entropy)
+    if not np.isfinite(value).all():
+        raise ParameterError(f"beta must keep I - beta H within the range of float64; got {beta}")
+    return value if value.ndim else value[()]
+
+
+def in_range(array: FloatArray) -> tuple[FloatArray, int]:
+    """Return the array over 2^e, and e, such that products of two are in the range of float64.
+
+    Division by a power of two is exact, but for what is smaller than the largest by more than
+    float64 holds. Arrays of ordinary size, and 0, are returned as they are, with e = 0.
+    """
+    largest = float(np.maximum(array.max(), -array.min())) if array.size else 0.0
+    power = math.frexp(largest)[1]
+    return (array, 0) if abs(power) <= _SIZES else (np.ldexp(array, -power), power)
+
+
+def divided(array: FloatArray, power: int, t: float) -> FloatArray:
+    """Return array 2^power / t; where that exceeds the range of float64 it is infinite."""
+    part, own = math.frexp(t)
+    if abs(own) > _SIZES:
+        t, power = part, power - own
+    with np.errstate(over="ignore"):
+        quotient: FloatArray = array / t
+        return np.ldexp(quotient, power) if power else quotient
 
 
 def check_rows(name: str, value: ArrayLike) -> FloatArray:
@@ -212,7 +305,8 @@ def check_rows(name: str, value: ArrayLike) -> FloatArray:
     _largest(name, rows)
     if rows.size and rows.min() < 0.0:
         raise ParameterError(f"{name} must be >= 0; got {float(rows.min())}")
-    gap = float(np.abs(rows.sum(axis=-1) - 1.0).max(initial=0.0))
+    with np.errstate(over="ignore"):
+        gap = float(np.abs(rows.sum(axis=-1) - 1.0).max(initial=0.0))
     if gap > _GAP:
         raise ParameterError(f"{name} must have rows that sum to 1; one is {gap:.3g} off")
     return rows

@@ -61,10 +61,13 @@ class AttentionNetwork:
     Raises
     ------
     ParameterError
-        If an array is not as described, or their shapes do not agree.
+        If an array is not as described, or their shapes do not agree. Every method raises one,
+        too, where scores, outputs, derivatives or kernels exceed the range of float64.
 
     Notes
     -----
+    Arrays are copied, and the copies cannot be written to.
+
     .. math::
         f(x) = H^{-1/2} \sum_h \langle v_h, z_h(x) \rangle, \qquad
         z_h(x) = \sum_j w_j^h(x) X_j, \qquad
@@ -121,7 +124,9 @@ class AttentionNetwork:
         given = self.temperature
         t = math.sqrt(d) if given is None else check_real("temperature", given, above=0.0)
         for name, value in (("values", values), ("scores", scores), ("context", context)):
-            object.__setattr__(self, name, value)
+            own = value.copy()
+            own.flags.writeable = False
+            object.__setattr__(self, name, own)
         object.__setattr__(self, "temperature", t)
 
     @property
@@ -140,28 +145,53 @@ class AttentionNetwork:
 
     def outputs(self, inputs: ArrayLike) -> FloatArray:
         """Return f (m,) at inputs (m, d)."""
-        weights = self._weights(self._check("inputs", inputs))
-        return (weights * self._read()).sum(axis=(0, 2)) / math.sqrt(self.n_heads)
+        return self._outputs("inputs", inputs)
+
+    def _outputs(self, name: str, inputs: ArrayLike) -> FloatArray:
+        weights = self._weights(self._check(name, inputs))
+        with np.errstate(over="ignore", invalid="ignore"):
+            outputs = (weights * self._read()).sum(axis=(0, 2)) / math.sqrt(self.n_heads)
+        return _finite(f"{name}, values and context", "outputs", outputs)
 
     def parts(self, inputs: ArrayLike) -> Parts:
         """Return the averages, directions and outputs at inputs (m, d)."""
-        weights, values = self._weights(self._check("inputs", inputs)), self._read()
-        averages = self._average(weights)
-        read = (weights * values).sum(axis=0)
-        # Deviations from the mean, not the difference of two large sums.
-        weights *= values - read
-        return Parts(averages, self._average(weights), read.sum(axis=1) / math.sqrt(self.n_heads))
+        x = self._check("inputs", inputs)
+        found = self._parts(self._weights(x))
+        for part in found:
+            _finite("inputs, values and context", "averages, directions and outputs", part)
+        return found
+
+    def _parts(self, weights: FloatArray) -> Parts:
+        """Return the parts of weights (n, m, H), which are overwritten; they may be infinite."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            values = self._read()
+            averages = self._average(weights)
+            read = (weights * values).sum(axis=0)
+            # Deviations from the mean, not the difference of two large sums.
+            weights *= values - read
+            outputs = read.sum(axis=1) / math.sqrt(self.n_heads)
+            return Parts(averages, self._average(weights), outputs)
 
     def _weights(self, x: FloatArray) -> FloatArray:
-        """Return the weights (n, m, H): with keys first, all sums run along whole rows."""
+        weights = self._softmax(x)
+        if weights is None:
+            raise ParameterError(
+                "inputs, scores, context and temperature must keep scores within float64"
+            )
+        return weights
+
+    def _softmax(self, x: FloatArray) -> FloatArray | None:
+        """Return the weights (n, m, H), or None where scores exceed the range of float64.
+
+        With keys first, all sums run along whole rows.
+        """
         maps = np.moveaxis(self.scores, 0, 1).reshape(self.dim, -1)
-        with np.errstate(over="ignore", invalid="ignore"):
+        with np.errstate(over="ignore", under="ignore", invalid="ignore"):
             queries = (x @ maps).reshape(-1, self.dim)
             weights = self.context @ (queries.T / self.temperature)
-        top = weights.max(axis=0)
-        if not np.isfinite(top).all():
-            raise ParameterError("inputs, scores and context must keep scores within float64")
-        with np.errstate(under="ignore"):
+            top = weights.max(axis=0)
+            if not (np.isfinite(queries).all() and np.isfinite(top).all()):
+                return None
             np.exp(np.subtract(weights, top, out=weights), out=weights)
         weights /= weights.sum(axis=0)
         return weights.reshape(len(self.context), len(x), self.n_heads)
@@ -180,8 +210,11 @@ class AttentionNetwork:
         x = self._check("inputs", inputs)
         averages, directions, _ = self.parts(x)
         root = math.sqrt(self.n_heads)
-        scores = x[:, np.newaxis, :, np.newaxis] * directions[:, :, np.newaxis, :]
-        return Gradients(averages / root, scores / (root * self.temperature))
+        with np.errstate(over="ignore", invalid="ignore"):
+            scores = x[:, np.newaxis, :, np.newaxis] * directions[:, :, np.newaxis, :]
+            scores = scores / (root * self.temperature)
+        _finite("inputs and temperature", "derivatives", scores)
+        return Gradients(averages / root, scores)
 
     def value_kernel(self, inputs: ArrayLike, others: ArrayLike | None = None) -> FloatArray:
         """Return the part of the tangent kernel that the values make.
@@ -197,14 +230,14 @@ class AttentionNetwork:
         ndarray, shape (m, l)
             mean_h <z_h(x), z_h(x')>. It is the whole kernel where the scores are fixed.
         """
-        return self._kernels(inputs, others)[0]
+        return _kernel(self._kernels(inputs, others)[0])
 
     def score_kernel(self, inputs: ArrayLike, others: ArrayLike | None = None) -> FloatArray:
         """Return the part that the scores make, mean_h <c_h(x), c_h(x')> <x, x'> / t^2.
 
         Parameters and shapes are those of :meth:`value_kernel`.
         """
-        return self._kernels(inputs, others)[1]
+        return _kernel(self._kernels(inputs, others)[1])
 
     def tangent_kernel(self, inputs: ArrayLike, others: ArrayLike | None = None) -> FloatArray:
         """Return the tangent kernel (m, l): inner products of the gradients at two inputs.
@@ -213,20 +246,24 @@ class AttentionNetwork:
         score kernel, and needs no array of all gradients.
         """
         value, score = self._kernels(inputs, others)
-        return value + score
+        with np.errstate(over="ignore", invalid="ignore"):
+            return _kernel(value + score)
 
     def _kernels(
         self, inputs: ArrayLike, others: ArrayLike | None
     ) -> tuple[FloatArray, FloatArray]:
+        """Return both parts of the kernel; one that is not asked for may be infinite."""
         x = self._check("inputs", inputs)
-        z, c, _ = self.parts(x)
+        z, c, _ = self._parts(self._weights(x))
         if others is None:
             other, other_z, other_c = x, z, c
         else:
             other = self._check("others", others)
-            other_z, other_c, _ = self.parts(other)
-        inner = x @ other.T / self.temperature**2
-        return _mean_product(z, other_z), _mean_product(c, other_c) * inner
+            other_z, other_c, _ = self._parts(self._weights(other))
+        t = self.temperature
+        with np.errstate(over="ignore", invalid="ignore"):
+            value = _mean_product(z, other_z)
+            return value, _mean_product(c, other_c) * ((x / t) @ (other / t).T)
 
     def _check(self, name: str, value: ArrayLike, minimum_rows: int = 0) -> FloatArray:
         x = check_array(name, value, ndim=2, minimum_rows=minimum_rows)
@@ -244,6 +281,16 @@ def _mean_product(first: FloatArray, second: FloatArray) -> FloatArray:
     return (rows[0] @ rows[1].T) / n_heads
 
 
+def _finite(names: str, what: str, array: FloatArray) -> FloatArray:
+    if not np.isfinite(array).all():
+        raise ParameterError(f"{names} must keep {what} within the range of float64")
+    return array
+
+
+def _kernel(array: FloatArray) -> FloatArray:
+    return _finite("inputs, values, context and temperature", "kernels", array)
+
+
 def random_network(
     rng: np.random.Generator,
     n_heads: int,
@@ -259,7 +306,7 @@ def random_network(
         Draws values first, then scores, head by head: the first heads of a larger network
         differ from those of a smaller one.
     n_heads : int
-        H >= 1.
+        H, from 1 to 10^9.
     context : (n, d) array_like
         Finite.
     temperature : float, optional
@@ -277,10 +324,14 @@ def random_network(
     ParameterError
         If an argument is not as described.
     """
-    count = check_integer("n_heads", n_heads, minimum=1)
+    if not isinstance(rng, np.random.Generator):
+        raise ParameterError(f"rng must be a numpy.random.Generator; got {rng!r}")
+    count = check_integer("n_heads", n_heads, minimum=1, maximum=10**9)
     scale = check_real("score_scale", score_scale, above=0.0)
     keys = check_array("context", context, ndim=2)
     d = keys.shape[1]
     values = rng.standard_normal((count, d))
-    scores = rng.standard_normal((count, d, d)) * (scale / math.sqrt(max(d, 1)))
+    with np.errstate(over="ignore"):
+        scores = rng.standard_normal((count, d, d)) * (scale / math.sqrt(max(d, 1)))
+    _finite("score_scale", "scores", scores)
     return AttentionNetwork(values, scores, keys, temperature)  # type: ignore[arg-type]

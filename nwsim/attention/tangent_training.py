@@ -12,10 +12,12 @@ import numpy as np
 
 from nwsim._typing import ArrayLike, FloatArray, IntArray
 from nwsim._validation import check_array, check_integer, check_real, check_same_length
-from nwsim.attention.tangent import AttentionNetwork, Parts
+from nwsim.attention.tangent import AttentionNetwork, Parts, _finite
 from nwsim.exceptions import ParameterError
 
-_MOST_HALVINGS = 60
+_MOST_STEPS = 2**63 - 1
+_ROUNDING = 1e-9  # of the largest eigenvalue, by which others of a kernel may be below 0
+_LEAST_RATE = 1e-290  # below which a rate times any number of steps is as good as 0
 
 
 class Training(NamedTuple):
@@ -34,7 +36,7 @@ class Training(NamedTuple):
     step_size : float
         That of the last step.
     n_halved : int
-        How often the step was halved because the loss would have risen.
+        How often the step was halved because the loss would have risen, or not been finite.
     """
 
     network: AttentionNetwork
@@ -84,7 +86,8 @@ def train_attention(
     Raises
     ------
     ParameterError
-        If an argument is not as described, or the kernel at the start is 0.
+        If an argument is not as described; if the kernel at the start is 0; if loss or gradient
+        at the start, or what is watched, exceed the range of float64.
 
     Notes
     -----
@@ -92,9 +95,13 @@ def train_attention(
     at once and without momentum. To first order it multiplies residuals by
     I - step_size Theta / N with the tangent kernel Theta, so it is stable if step_size is below
     2 N over its largest eigenvalue. Where scores are trained the kernel grows or shrinks on the
-    way; a step after which the loss would be higher is not taken, and the step size is halved
-    for good. No random number is drawn.
+    way; a step after which the loss would be higher, or anything beyond the range of float64, is
+    not taken, and the step size is halved for good. No random number is drawn.
     """
+    if not isinstance(network, AttentionNetwork):
+        raise ParameterError(f"network must be an AttentionNetwork; got {type(network).__name__}")
+    if not isinstance(fixed_scores, (bool, np.bool_)):
+        raise ParameterError(f"fixed_scores must be True or False; got {fixed_scores!r}")
     x, y = _sample(network, inputs, responses)
     kept = _check_steps(steps)
     seen = x if watch is None else network._check("watch", watch)
@@ -104,21 +111,25 @@ def train_attention(
     else:
         size = check_real("step_size", step_size, above=0.0)
     now, parts = network, network.parts(x)
-    loss = _loss(parts.outputs - y)
+    loss = _loss(parts, y)
+    if not math.isfinite(loss):
+        raise ParameterError("responses, less outputs, must have squares within float64")
     losses, watched, n_halved = [], [], 0
     for step in range(kept[-1] + 1):
         if step:
-            for _ in range(_MOST_HALVINGS):
-                moved = _moved(now, x, parts, parts.outputs - y, size, fixed_scores)
-                new_parts = moved.parts(x)
-                new_loss = _loss(new_parts.outputs - y)
-                if new_loss <= loss:
-                    now, parts, loss = moved, new_parts, new_loss
-                    break
+            slopes = _slopes(now, x, y, parts, bool(fixed_scores))
+            while size > 0.0:
+                moved = _moved(now, slopes, size, len(x))
+                new_parts = None if moved is None else _parts(moved, x)
+                if moved is not None and new_parts is not None:
+                    new_loss = _loss(new_parts, y)
+                    if new_loss <= loss:
+                        now, parts, loss = moved, new_parts, new_loss
+                        break
                 size, n_halved = size / 2.0, n_halved + 1
         if step in kept:
             losses.append(loss)
-            watched.append(now.outputs(seen))
+            watched.append(now._outputs("inputs" if watch is None else "watch", seen))
     return Training(now, np.array(kept), np.array(losses), np.array(watched), size, n_halved)
 
 
@@ -135,8 +146,9 @@ def kernel_descent(
     Parameters
     ----------
     kernel : (N, N) array_like
-        Symmetric, not negative and not 0, of the inputs trained on. The value kernel describes
-        a network with fixed scores exactly; the tangent kernel its linearisation.
+        Symmetric and positive semidefinite, both to 1e-9, and not 0, of the inputs trained on.
+        The value kernel describes a network with fixed scores exactly; the tangent kernel its
+        linearisation.
     cross : (m, N) array_like
         The kernel between other inputs and those trained on.
     residuals : (N,) array_like
@@ -155,23 +167,23 @@ def kernel_descent(
     Raises
     ------
     ParameterError
-        If an argument is not as described.
+        If an argument is not as described, or outputs exceed the range of float64.
 
     Notes
     -----
     With K the kernel, k the cross kernel, r the residuals and s the step size, outputs have
     moved after T steps by :math:`k\,(s/N) \sum_{t<T} (I - s K/N)^t r`, which is
     :math:`k\,K^{-1} (I - (I - s K/N)^T) r` where K is invertible. The sum, which needs no
-    inverse, is what is computed, eigenvalue by eigenvalue.
+    inverse, is what is computed, eigenvalue by eigenvalue; those that rounding has left below 0
+    count as 0. Along an eigenvalue of 0 a kernel and its cross kernel have nothing but rounding,
+    which grows with T: where K is singular, outputs are good to about 1e-16 T.
     """
-    K = check_array("kernel", kernel, ndim=2)
+    K = _symmetric(kernel)
     k = check_array("cross", cross, ndim=2, minimum_rows=0)
     r = check_array("residuals", residuals, ndim=1)
     size = r.shape[0]
     if K.shape != (size, size):
         raise ParameterError(f"kernel must have shape {(size, size)}; got {K.shape}")
-    if not np.allclose(K, K.T, rtol=1e-9, atol=1e-12 * float(np.abs(K).max())):
-        raise ParameterError("kernel must be symmetric")
     if k.shape[1] != size:
         raise ParameterError(f"cross must have {size} columns; got shape {k.shape}")
     kept = _check_steps(steps)
@@ -179,19 +191,26 @@ def kernel_descent(
     step = longest / 2.0
     if step_size is not None:
         step = check_real("step_size", step_size, above=0.0, maximum=longest)
-    eigenvalues, vectors = np.linalg.eigh((K + K.T) / 2.0)
-    rates = np.maximum(eigenvalues, 0.0) * step / size
-    along, loaded = k @ vectors, vectors.T @ r
-    moved = []
-    for count in kept:
-        sums = np.full(size, float(count))
-        # A rate of 0 leaves the number of steps; rates near it need the accurate forms.
-        small = (rates > 0) & (rates < 0.5)
-        sums[small] = -np.expm1(count * np.log1p(-rates[small])) / rates[small]
-        large = rates >= 0.5
-        sums[large] = (1.0 - (1.0 - rates[large]) ** count) / rates[large]
-        moved.append(along @ (sums * loaded) * (step / size))
-    return np.array(moved).reshape(len(kept), k.shape[0])
+    eigenvalues, vectors = np.linalg.eigh(K / 2.0 + K.T / 2.0)
+    if eigenvalues[0] < -_ROUNDING * eigenvalues[-1]:
+        raise ParameterError(
+            "kernel must be positive semidefinite; the least eigenvalue is "
+            f"{eigenvalues[0]:.6g}, the largest {eigenvalues[-1]:.6g}"
+        )
+    # A step of at most `longest` has rates of at most 2, but for rounding.
+    rates = np.clip(eigenvalues * (step / size), 0.0, 2.0)
+    moved = np.empty((len(kept), k.shape[0]))
+    with np.errstate(over="ignore", invalid="ignore"):
+        along, loaded = k @ vectors, vectors.T @ r
+        for row, count in zip(moved, kept, strict=True):
+            sums = np.full(size, float(count))
+            # A rate of 0 leaves the number of steps; rates near it need the accurate forms.
+            small = (rates > _LEAST_RATE) & (rates < 0.5)
+            sums[small] = -np.expm1(count * np.log1p(-rates[small])) / rates[small]
+            large = rates >= 0.5
+            sums[large] = (1.0 - (1.0 - rates[large]) ** count) / rates[large]
+            row[:] = along @ (sums * loaded) * (step / size)
+    return _finite("kernel, cross and residuals", "outputs", moved)
 
 
 def largest_step(kernel: ArrayLike) -> float:
@@ -200,39 +219,84 @@ def largest_step(kernel: ArrayLike) -> float:
     Raises
     ------
     ParameterError
-        If the kernel is no square matrix, or has no eigenvalue above 0.
+        If the kernel is no symmetric matrix, or has no eigenvalue above 0, or if that or twice
+        the step exceeds the range of float64.
     """
-    K = check_array("kernel", kernel, ndim=2)
-    if K.shape[0] != K.shape[1]:
-        raise ParameterError(f"kernel must be square; got shape {K.shape}")
+    K = _symmetric(kernel)
     top = float(np.linalg.eigvalsh(K)[-1])
     if not top > 0:
         raise ParameterError(f"kernel must have an eigenvalue above 0; the largest is {top!r}")
-    return K.shape[0] / top
+    step = K.shape[0] / top
+    if not (step > 0.0 and math.isfinite(2.0 * step)):
+        raise ParameterError(
+            "kernel must have a largest eigenvalue of which neither it nor its inverse exceeds "
+            f"the range of float64; it is {top:g}"
+        )
+    return step
+
+
+def _symmetric(kernel: ArrayLike) -> FloatArray:
+    """Return the kernel if it is square, and symmetric to rounding."""
+    K = check_array("kernel", kernel, ndim=2)
+    if K.shape[0] != K.shape[1]:
+        raise ParameterError(f"kernel must be square; got shape {K.shape}")
+    with np.errstate(over="ignore"):
+        symmetric = np.allclose(K, K.T, rtol=1e-9, atol=1e-12 * float(np.abs(K).max()))
+    if not symmetric:
+        raise ParameterError("kernel must be symmetric")
+    return K
+
+
+def _slopes(
+    network: AttentionNetwork,
+    x: FloatArray,
+    y: FloatArray,
+    parts: Parts,
+    fixed_scores: bool,
+) -> tuple[FloatArray, FloatArray | None]:
+    """Return the gradient of the loss in values (H, d), and in scores (H, d, d) if not fixed.
+
+    That in values is to be divided by N H^(1/2), that in scores by N H^(1/2) t.
+    """
+    residuals = parts.outputs - y
+    with np.errstate(over="ignore", invalid="ignore"):
+        slopes = residuals @ parts.averages.reshape(len(x), -1)
+        by_value = slopes.reshape(network.values.shape)
+        finite, by_score = np.isfinite(by_value).all(), None
+        if not fixed_scores:
+            shape = (network.dim, network.n_heads, network.dim)
+            slopes = (residuals[:, np.newaxis] * x).T @ parts.directions.reshape(len(x), -1)
+            by_score = np.moveaxis(slopes.reshape(shape), 1, 0)
+            finite = finite and np.isfinite(by_score).all()
+    if not finite:
+        raise ParameterError("network, inputs and responses must keep gradients within float64")
+    return by_value, by_score
 
 
 def _moved(
-    network: AttentionNetwork,
-    x: FloatArray,
-    parts: Parts,
-    residuals: FloatArray,
-    size: float,
-    fixed_scores: bool,
-) -> AttentionNetwork:
-    """Return the network after one step."""
-    factor = size / (len(x) * math.sqrt(network.n_heads))
-    shape = (network.dim, network.n_heads, network.dim)
-    slopes = residuals @ parts.averages.reshape(len(x), -1)
-    values = network.values - factor * slopes.reshape(network.values.shape)
-    if fixed_scores:
-        return replace(network, values=values)
-    slopes = (residuals[:, np.newaxis] * x).T @ parts.directions.reshape(len(x), -1)
-    change = np.moveaxis(slopes.reshape(shape), 1, 0) * (factor / network.temperature)
-    return replace(network, values=values, scores=network.scores - change)
+    network: AttentionNetwork, slopes: tuple[FloatArray, FloatArray | None], size: float, count: int
+) -> AttentionNetwork | None:
+    """Return the network after one step, or None where that exceeds the range of float64."""
+    by_value, by_score = slopes
+    factor = size / (count * math.sqrt(network.n_heads))
+    with np.errstate(over="ignore", invalid="ignore"):
+        values, scores = network.values - factor * by_value, network.scores
+        if by_score is not None:
+            scores = scores - by_score * (factor / network.temperature)
+    if not (np.isfinite(values).all() and np.isfinite(scores).all()):
+        return None
+    return replace(network, values=values, scores=scores)
 
 
-def _loss(residuals: FloatArray) -> float:
-    return 0.5 * float(np.mean(residuals**2))
+def _parts(network: AttentionNetwork, x: FloatArray) -> Parts | None:
+    weights = network._softmax(x)
+    return None if weights is None else network._parts(weights)
+
+
+def _loss(parts: Parts, y: FloatArray) -> float:
+    """Return half the mean squared residual; infinite or NaN beyond the range of float64."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        return 0.5 * float(np.mean((parts.outputs - y) ** 2))
 
 
 def _sample(
@@ -245,7 +309,12 @@ def _sample(
 
 
 def _check_steps(steps: Sequence[int]) -> list[int]:
-    kept = [check_integer("steps", step) for step in steps]
+    accepted = "steps must be a sequence of whole numbers, increasing, at least one"
+    try:
+        each = list(steps)
+    except TypeError:
+        raise ParameterError(f"{accepted}; got {steps!r}") from None
+    kept = [check_integer("steps", step, maximum=_MOST_STEPS) for step in each]
     if not kept or any(b <= a for a, b in pairwise(kept)):
-        raise ParameterError(f"steps must be whole numbers, increasing, at least one; got {steps}")
+        raise ParameterError(f"{accepted}; got {each}")
     return kept

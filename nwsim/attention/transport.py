@@ -13,13 +13,12 @@ from scipy.special import logsumexp, rel_entr, xlogy
 
 from nwsim._typing import ArrayLike, BoolArray, FloatArray
 from nwsim._validation import check_array, check_choice, check_integer, check_real
-from nwsim.attention.information import check_rows
+from nwsim.attention.information import check_rows, divided, in_range
+from nwsim.attention.sinkhorn import iterate, shares
 from nwsim.attention.softmax import _largest, _matrix
-from nwsim.attention.weights import _inputs, _normalised
+from nwsim.attention.weights import _inputs
 from nwsim.exceptions import ParameterError, PrecisionWarning
 
-_BURST = 500  # products at most between two steps on logarithms
-_ROOM = 50.0  # by how much a logarithm may move meanwhile: what underflowed stays negligible
 _GRAINS = 10**9  # mass as whole numbers, for the flow that decides whether a mask is feasible
 
 
@@ -41,8 +40,8 @@ class Transport:
     n_iter : int
         Iterations.
     marginal_error : float
-        Sum over keys of the change in load that one more iteration would ask for; balanced,
-        the total difference of ``load`` from the column marginal.
+        Sum over keys of the difference of ``load``, that of the weights returned, from the load
+        that one more iteration would ask for: balanced, from the column marginal.
     converged : bool
         Whether that is at most the tolerance.
     """
@@ -108,7 +107,8 @@ def sinkhorn_attention(
     ------
     ParameterError
         If an argument is not as described; if no balanced weights exist under the mask; if
-        scores exceed the range of float64; if the iteration does not converge.
+        scores, potentials or outputs exceed the range of float64; if the iteration does not
+        converge, be it that scores are too large for potentials to keep digits enough.
 
     Notes
     -----
@@ -119,11 +119,14 @@ def sinkhorn_attention(
 
     Setting its derivative to 0 gives log w_ij = (f_i + g_j - c_ij) / t with
     g = -penalty log(load / marginal): generalised Sinkhorn, which alternates f from the rows'
-    sums with g/t = (penalty / (penalty + t)) log(marginal / S), S_j the mean of
+    sums with g/t = share log(marginal / S), share = penalty / (penalty + t), S_j the mean of
     exp((f_i - c_ij) / t) [1]_ [2]_. A constant added to g changes no weight, and is chosen so that
     loads sum to 1 after each step; otherwise it alone would converge, slowly [4]_. Steps are
     taken on logarithms, and in between on the kernel that has absorbed the potentials, as long
-    as they move little [3]_.
+    as they move little [3]_. The load asked for is proportional to marginal^share S^(1 - share).
+
+    Scores are taken relative to the largest of their row. The digits of an exponent are those
+    left by the larger of g_j / t and that difference: where both are 1e8, weights have eight.
 
     A mask under which every balanced coupling has a further 0, such as a causal one with as
     many queries as keys (only the identity is left), has no finite potentials: the iteration
@@ -154,31 +157,43 @@ def sinkhorn_attention(
     max_iter = check_integer("max_iter", max_iter, minimum=1)
     tol = check_real("tol", tol, above=0.0)
     check_choice("not_converged", not_converged, ("raise", "warn"))
-    share = 1.0 if math.isinf(penalty) else penalty / (penalty + t)
+    share, rest = shares(penalty, t)
     balanced = share == 1.0  # also by a penalty so large that nothing tells it from infinity
     if balanced and mask is not None and not _feasible(np.isfinite(z), marginal):
         raise ParameterError(
             "mask must leave room for weights whose rows sum to 1 and whose columns have the "
             "loads of column_marginal; under this one there are none"
         )
-    g, n_iter, error = _iterate(z, np.log(marginal), share, max_iter, tol)
+    top = z.max(axis=1)
+    z -= top[:, np.newaxis]
+    g, weights, n_iter, error = iterate(z, np.log(marginal), share, rest, max_iter, tol)
     if error > tol:
         text = (
             f"max_iter or tol must be larger: after {n_iter} iterations the loads of the keys "
             f"are {error:.3g} off and not {tol:g}"
         )
+        spread = -float(z[np.isfinite(z)].min())
+        if np.spacing(spread) > tol:
+            text += f"; scores over temperature, {spread:.3g} apart, have no digits for less"
         if not_converged == "raise":
             raise ParameterError(text)
         warnings.warn(text, PrecisionWarning, stacklevel=2)
-    weights = _normalised(z + g, None)
     load = weights.mean(axis=0)
     # Weights leave open a constant in g, and so does the balanced problem; a penalty does not.
     g = g - (g.mean() if balanced else load @ g + penalty / t * rel_entr(load, marginal).sum())
+    with np.errstate(over="ignore", invalid="ignore"):
+        output = weights @ values
+        key_potential = t * g
+        query_potential = -t * (logsumexp(z + g, axis=1) + top)
+    if not np.isfinite(output).all():
+        raise ParameterError("v must keep averages within the range of float64")
+    if not (np.isfinite(key_potential).all() and np.isfinite(query_potential).all()):
+        raise ParameterError("q and k must keep potentials within the range of float64")
     return Transport(
-        output=weights @ values,
+        output=output,
         weights=weights,
-        query_potential=-t * logsumexp(z + g, axis=1),
-        key_potential=t * g,
+        query_potential=query_potential,
+        key_potential=key_potential,
         load=load,
         n_iter=n_iter,
         marginal_error=error,
@@ -217,7 +232,7 @@ def transport_objective(
     Raises
     ------
     ParameterError
-        If an argument is not as described.
+        If an argument is not as described, or sums exceed the range of float64.
 
     Notes
     -----
@@ -236,8 +251,14 @@ def transport_objective(
     t = check_real("temperature", temperature, above=0.0)
     penalty = check_real("marginal_penalty", marginal_penalty, minimum=0.0)
     marginal = _marginal(column_marginal, rows.shape[1])
-    free = float((rows * costs + t * xlogy(rows, rows)).sum(axis=1).mean())
-    return free + penalty * float(rel_entr(rows.mean(axis=0), marginal).sum())
+    with np.errstate(over="ignore", invalid="ignore"):
+        free = float((rows * costs + t * xlogy(rows, rows)).sum(axis=1).mean())
+    total = free + penalty * float(rel_entr(rows.mean(axis=0), marginal).sum())
+    if not math.isfinite(total):
+        raise ParameterError(
+            "cost, temperature and marginal_penalty must keep sums within the range of float64"
+        )
+    return total
 
 
 def _scores(
@@ -266,16 +287,18 @@ def _scores(
     check_choice("cost", cost, ("dot", "squared_distance"))
     d = keys.shape[1]
     t = math.sqrt(d) if temperature is None else check_real("temperature", temperature, above=0.0)
-    with np.errstate(over="ignore", invalid="ignore"):
-        if cost == "dot":
-            z = (queries @ keys.T) / t
-        else:
-            z = np.zeros((queries.shape[0], keys.shape[0]))
-            for axis in range(d):
-                z -= (queries[:, axis, np.newaxis] - keys[:, axis]) ** 2
-            z = z / t / 2.0
-    # Potentials are sums of a few scores.
-    if not float(np.abs(z).max()) < 1e300:
+    if cost == "dot":
+        (queries, power), (keys, other) = in_range(queries), in_range(keys)
+        z = divided(queries @ keys.T, power + other, t)
+    else:
+        _, power = in_range(np.concatenate([queries, keys]))
+        queries, keys = np.ldexp(queries, -power), np.ldexp(keys, -power)
+        z = np.zeros((queries.shape[0], keys.shape[0]))
+        for axis in range(d):
+            z -= (queries[:, axis, np.newaxis] - keys[:, axis]) ** 2
+        z = divided(z, 2 * power - 1, t)
+    # Potentials are sums of a few scores, and what scaling lost of smaller ones is far below 1.
+    if not float(np.abs(z).max()) < 1e250:
         raise ParameterError("q, k and temperature must keep scores within the range of float64")
     return (z if seen is None else np.where(seen, z, -math.inf)), t, values
 
@@ -286,7 +309,8 @@ def _marginal(column_marginal: ArrayLike | None, n: int) -> FloatArray:
     marginal = check_array("column_marginal", column_marginal, ndim=1)
     if marginal.size != n or not (marginal > 0.0).all():
         raise ParameterError(
-            f"column_marginal must have one entry > 0 a key, {n}; got {column_marginal!r}"
+            f"column_marginal must have one entry > 0 a key, {n}; got {marginal.size}, the least "
+            f"{marginal.min():g}"
         )
     marginal = marginal / marginal.max()
     marginal = marginal / marginal.sum()
@@ -296,7 +320,7 @@ def _marginal(column_marginal: ArrayLike | None, n: int) -> FloatArray:
 
 
 def _penalty(marginal_penalty: float | None) -> float:
-    if marginal_penalty is None or marginal_penalty == math.inf:
+    if marginal_penalty is None or (np.isscalar(marginal_penalty) and marginal_penalty == math.inf):
         return math.inf
     return check_real("marginal_penalty", marginal_penalty, minimum=0.0)
 
@@ -317,56 +341,3 @@ def _feasible(seen: BoolArray, marginal: FloatArray) -> bool:
     capacity = np.concatenate([np.full(m + rows.size, supply), room]).astype(np.int32)
     graph = coo_array((capacity, (heads, tails)), shape=(m + n + 2, m + n + 2)).tocsr()
     return int(maximum_flow(graph, source, sink).flow_value) == m * supply
-
-
-def _iterate(
-    z: FloatArray, log_marginal: FloatArray, share: float, max_iter: int, tol: float
-) -> tuple[FloatArray, int, float]:
-    """Return the keys' potentials over t, the number of iterations and the marginal error."""
-    g, n_iter = np.zeros(z.shape[1]), 0
-    if share == 0.0:
-        return g, 0, 0.0
-    log_m = math.log(z.shape[0])
-    known = np.isfinite(z).any(axis=0)
-    while True:
-        f = -logsumexp(z + g, axis=1)
-        # A key that no query may attend to keeps potential 0 and load 0.
-        log_s = np.where(known, logsumexp(z + f[:, np.newaxis], axis=0) - log_m, -math.inf)
-        new = np.zeros_like(g)
-        new[known] = share * (log_marginal - log_s)[known]
-        new[known] -= logsumexp((new + log_s)[known])
-        error = float(np.abs(np.exp(new + log_s) - np.exp(g + log_s)).sum())
-        if error <= tol or n_iter >= max_iter:
-            return g, n_iter, error
-        g, n_iter = new, n_iter + 1
-        if known.all():
-            g, n_iter = _burst(z, g, log_marginal, share, n_iter, max_iter, tol)
-
-
-def _burst(
-    z: FloatArray,
-    g: FloatArray,
-    log_marginal: FloatArray,
-    share: float,
-    n_iter: int,
-    max_iter: int,
-    tol: float,
-) -> tuple[FloatArray, int]:
-    """Iterate by products with the kernel at g, while logarithms move by less than _ROOM."""
-    kernel = _normalised(z + g, None) / z.shape[0]
-    log_v = np.zeros_like(g)
-    for _ in range(min(_BURST, max_iter - n_iter)):
-        v = np.exp(log_v)
-        u = 1.0 / (z.shape[0] * (kernel @ v))
-        column = kernel.T @ u
-        if not (column > 0.0).all():
-            break
-        new = share * (log_marginal - np.log(column) + g) - g
-        new -= logsumexp(new + np.log(column))
-        if not float(np.abs(new).max()) < _ROOM:
-            break
-        change = float(np.abs(column * (np.exp(new) - v)).sum())
-        log_v, n_iter = new, n_iter + 1
-        if change <= tol:
-            break
-    return g + log_v, n_iter

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from decimal import Decimal, localcontext
 from pathlib import Path
 from typing import Any
 
@@ -123,7 +124,120 @@ def test_weights_next_to_the_least_float_count_for_nothing() -> None:
     assert rows.mean(axis=0)[1] == 0.0
     assert float(mutual_information(rows)) == 0.0
     scores = np.array([[0.0, -744.0], [0.0, -1e4], [0.0, -1e4]])
-    assert information_at(scores, 1.0).information == 0.0
+    # (2 / 3) log 3 of the least float.
+    assert information_at(scores, 1.0).information in (0.0, 5e-324)
+
+
+def exact_information(rows: list[list[Decimal]]) -> Decimal:
+    """Return mean_i sum_j w log(w / p) in the digits of the context."""
+    mean = [sum(column) / len(rows) for column in zip(*rows, strict=True)]
+    terms = (w * (w / p).ln() for row in rows for w, p in zip(row, mean, strict=True))
+    return sum(terms, Decimal(0)) / len(rows)
+
+
+@pytest.mark.parametrize("temperature", [1e-1, 1.0, 1e1, 1e2, 1e3, 1e5, 1e7, 1e9])
+def test_information_keeps_its_digits_where_rows_are_alike(temperature: float) -> None:
+    rng = np.random.default_rng(11)
+    scores = rng.standard_normal((6, 8))
+    weights = attention_weights(scores, np.eye(8), temperature)
+    found = information_at(scores, temperature)
+    with localcontext() as context:
+        context.prec = 60
+        want = exact_information([[Decimal(w) for w in row] for row in weights.tolist()])
+        assert float(mutual_information(weights)) == pytest.approx(float(want), rel=2e-14)
+
+        def softmax(t: Decimal) -> list[list[Decimal]]:
+            kernel = [[(Decimal(s) / t).exp() for s in row] for row in scores.tolist()]
+            return [[w / sum(row) for w in row] for row in kernel]
+
+        # Of the scores, not of weights that were rounded first.
+        t, step = Decimal(temperature), Decimal(temperature) * Decimal("1e-12")
+        want = exact_information(softmax(t))
+        up, down = (exact_information(softmax(t + sign * step)) for sign in (1, -1))
+        slope = float((up - down) / (2 * step))
+    assert found.information == pytest.approx(float(want), rel=2e-14)
+    assert found.d_information == pytest.approx(slope, rel=2e-13)
+
+
+def test_information_with_masks_at_high_temperature() -> None:
+    rng = np.random.default_rng(12)
+    scores, mask = rng.standard_normal((5, 7)), rng.random((5, 7)) < 0.5
+    mask[:, 0] = True
+    flat = mask / mask.sum(axis=1, keepdims=True)
+    want = float(mutual_information(flat))
+    assert information_at(scores, 1e12, mask).information == pytest.approx(want, rel=1e-11)
+    # One mask for all: information is that of the keys in it.
+    some = np.array([True, False, True, True, False, True, True])
+    found = information_at(scores, 1e8, some)
+    assert found.information == pytest.approx(
+        information_at(scores[:, some], 1e8).information, rel=1e-13
+    )
+
+
+MAGNITUDES = (0.0, 5e-324, 1e-300, 1e-150, 1.0, 1e150, 1e300, 1.7e308)
+
+
+@given(
+    sizes=st.lists(st.sampled_from(MAGNITUDES), min_size=12, max_size=12),
+    seed=st.integers(0, 99),
+    temperature=st.sampled_from(MAGNITUDES[1:]),
+)
+def test_hostile_scores_give_numbers_or_an_error(
+    sizes: list[float], seed: int, temperature: float
+) -> None:
+    scores = np.reshape(sizes, (3, 4)) * np.random.default_rng(seed).uniform(-1, 1, (3, 4))
+    try:
+        found = information_at(scores, temperature)
+    except ParameterError as error:
+        assert "temperature must keep derivatives" in str(error)  # noqa: PT017
+        assert temperature < 1e-150
+        return
+    assert all(math.isfinite(value) for value in vars(found).values())
+    assert 0.0 <= found.information <= math.log(3) + 1e-15
+    assert 0.0 <= found.entropy <= math.log(4) + 1e-15
+    assert found.d_entropy >= 0.0
+
+
+@pytest.mark.parametrize("power", [-1070, -600, 0, 600, 1022])
+def test_scores_and_temperature_share_a_unit(power: int) -> None:
+    # Powers of two: weights are the same bits, and derivatives in t scale by the inverse.
+    scores = np.array([[1.0, -1.0, 0.5], [-0.5, 1.0, 0.25]])
+    unit = 2.0**power
+    plain = information_at(scores, 1.0)
+    if power < -1000:
+        with pytest.raises(ParameterError, match="temperature must keep derivatives"):
+            information_at(scores * unit, unit)
+        return
+    moved = information_at(scores * unit, unit)
+    assert (moved.entropy, moved.information) == (plain.entropy, plain.information)
+    assert moved.d_entropy == plain.d_entropy / unit
+    assert moved.d_information == plain.d_information / unit
+
+
+def test_at_temperatures_next_to_zero_values_are_those_of_the_limit() -> None:
+    scores = np.array([[3.0, 1.0, 3.0], [0.0, 2.0, 1.0]])
+    found = information_at(scores, 5e-324)
+    assert (found.d_entropy, found.d_information) == (0.0, 0.0)
+    assert found.entropy == pytest.approx(math.log(2) / 2)
+    want = float(mutual_information([[0.5, 0.0, 0.5], [0.0, 1.0, 0.0]]))
+    assert found.information == pytest.approx(want)
+
+
+def test_entropy_is_not_negative_where_rounding_takes_a_weight_above_one() -> None:
+    assert row_entropy([[1.0 + 5e-7, 0.0], [1.0 + 2.3e-16, 0.0]]).tolist() == [0.0, 0.0]
+
+
+def test_objectives_beyond_the_range_are_refused() -> None:
+    flat, found = np.full((2, 9), 1 / 9), information_at(np.eye(2, 9), 1.0)
+    for call in (
+        lambda beta: bottleneck(flat, beta),
+        found.bottleneck,
+        lambda beta: information_at(np.eye(2, 9) * 1e-100, 1e-100).d_bottleneck(beta),
+    ):
+        with pytest.raises(ParameterError, match="beta must keep I - beta H"):
+            call(1.7e308)
+        with pytest.raises(ParameterError, match="beta must be a number"):
+            call(math.nan)
 
 
 def test_information_may_rise_with_temperature() -> None:
@@ -151,6 +265,7 @@ def test_extreme_temperatures_give_the_limits(temperature: float) -> None:
         ([0.5, 0.5], "at least 2 axes"),
         (np.zeros((0, 2)), "rows and columns"),
         (np.zeros((2, 0)), "rows and columns"),
+        ([[1.5e308, 1.5e308]], "sum to 1"),
         ([["a"]], "real numbers"),
     ],
 )
@@ -168,6 +283,8 @@ def test_bad_weights_are_refused(rows: Any, match: str) -> None:
         (([0.0, 1.0], 1.0), "scores must have 2 axes"),
         ((np.zeros((2, 0)), 1.0), "rows and columns"),
         (([[0.0, 1.0]], 1.0, [[False, False]]), "mask"),
+        (([[0.0, 1.0]], 1.0, [[True, True, True]]), "mask must broadcast"),
+        (([[0.0, 1.0]], 1.0, [[[True, True]]]), "mask must have 2 axes"),
     ],
 )
 def test_bad_scores_are_refused(arguments: Any, match: str) -> None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nwsim import softmax_attention
@@ -257,7 +258,129 @@ def test_no_inputs_give_no_outputs() -> None:
     assert network.gradients(none).scores.shape == (0, 5, 3, 3)
 
 
+def test_a_network_does_not_change_with_the_arrays_it_came_from() -> None:
+    network, x = sample()
+    given_arrays = [np.array(part) for part in (network.values, network.scores, network.context)]
+    own = AttentionNetwork(*given_arrays)
+    before = own.tangent_kernel(x)
+    for array in given_arrays:
+        array[:] = 7.0
+    np.testing.assert_array_equal(own.tangent_kernel(x), before)
+    for name in ("values", "scores", "context"):
+        with pytest.raises(ValueError, match="read-only"):
+            getattr(own, name)[0] = 1.0
+
+
+MAGNITUDES = (0.0, 5e-324, 1e-300, 1e-150, 1.0, 1e150, 1e300)
+
+
+@given(
+    sizes=st.tuples(*[st.sampled_from(MAGNITUDES)] * 4),
+    temperature=st.sampled_from(MAGNITUDES[1:]),
+    seed=st.integers(0, 9),
+)
+def test_hostile_magnitudes_give_numbers_or_an_error(
+    sizes: tuple[float, ...], temperature: float, seed: int
+) -> None:
+    network, x = sample(seed=seed)
+    parts = (network.values, network.scores, network.context)
+    arrays = [size * array for size, array in zip(sizes, parts, strict=False)]
+    hostile, x = AttentionNetwork(*arrays, temperature), sizes[3] * x
+    for name in (
+        *("weights", "outputs", "parts", "gradients"),
+        *("value_kernel", "score_kernel", "tangent_kernel"),
+    ):
+        try:
+            found = getattr(hostile, name)(x)
+        except ParameterError as error:
+            assert "float64" in str(error)  # noqa: PT017
+            continue
+        for array in found if isinstance(found, tuple) else (found,):
+            assert np.isfinite(array).all(), name
+
+
+@settings(max_examples=40)
+@given(
+    sizes=st.tuples(*[st.sampled_from(MAGNITUDES)] * 3),
+    step_size=st.sampled_from([None, *MAGNITUDES[1:]]),
+    fixed=st.booleans(),
+)
+def test_training_of_hostile_magnitudes_gives_numbers_or_an_error(
+    sizes: tuple[float, ...], step_size: float | None, fixed: bool
+) -> None:
+    network, x = sample(n_heads=2, dim=2, n=3, m=3)
+    network = replace(network, values=sizes[0] * network.values)
+    x, y = sizes[1] * x, sizes[2] * np.array([1.0, -1.0, 0.5])
+    try:
+        found = train_attention(network, x, y, [0, 1, 3], fixed_scores=fixed, step_size=step_size)
+    except ParameterError as error:
+        assert "float64" in str(error) or "eigenvalue" in str(error)  # noqa: PT017
+        return
+    assert np.isfinite(found.losses).all()
+    assert np.isfinite(found.watched).all()
+    assert (np.diff(found.losses) <= 0.0).all()
+    assert np.isfinite(found.network.values).all()
+    assert np.isfinite(found.network.scores).all()
+
+
+def test_a_step_beyond_the_range_is_halved_until_the_loss_falls() -> None:
+    network, x = sample(n_heads=4, m=8)
+    y = np.random.default_rng(2).standard_normal(8)
+    found = train_attention(network, x, y, [0, 1], step_size=1e300)
+    assert 900 < found.n_halved < 1100
+    assert found.step_size == 1e300 / 2.0**found.n_halved
+    assert found.losses[1] < found.losses[0]
+
+
+def test_a_temperature_whose_square_is_no_float() -> None:
+    network, x = sample()
+    for t in (1e-200, 1e200):
+        # With scores and temperature in one unit, weights stay and the score part has a unit.
+        other = replace(network, scores=t * network.scores, temperature=t * network.temperature)
+        np.testing.assert_allclose(other.value_kernel(x), network.value_kernel(x), rtol=1e-12)
+        if t > 1:
+            assert not other.score_kernel(x).any()
+        else:
+            with pytest.raises(ParameterError, match="keep kernels within"):
+                other.score_kernel(x)
+
+
+@pytest.mark.parametrize("size", [1e-300, 1e-150, 1.0, 1e150, 1e300])
+def test_kernel_descent_does_not_depend_on_the_unit(size: float) -> None:
+    rng = np.random.default_rng(4)
+    features, others = rng.standard_normal((6, 3)), rng.standard_normal((4, 3))
+    kernel, cross, y = features @ features.T, others @ features.T, rng.standard_normal(6)
+    want = kernel_descent(kernel, cross, y, [0, 1, 50, 2**20])
+    found = kernel_descent(size * kernel, size * cross, y, [0, 1, 50, 2**20])
+    np.testing.assert_allclose(found, want, rtol=0, atol=1e-9)
+
+
+@pytest.mark.parametrize("gap", [1e-8, 1e-3, 1.0])
+def test_a_kernel_that_is_indefinite_is_refused_with_its_eigenvalue(gap: float) -> None:
+    turn = np.linalg.qr(np.random.default_rng(5).standard_normal((4, 4)))[0]
+    kernel = turn @ np.diag([2.0, 1.0, 0.5, -gap]) @ turn.T
+    kernel = (kernel + kernel.T) / 2.0
+    with pytest.raises(ParameterError, match=rf"semidefinite; the least .* is -{gap:g}"[:-4]):
+        kernel_descent(kernel, kernel, np.ones(4), [1])
+
+
+def test_the_longest_step_of_kernel_descent_does_not_diverge() -> None:
+    rng = np.random.default_rng(9)
+    for _ in range(20):
+        features, y = rng.standard_normal((5, 5)), rng.standard_normal(5)
+        kernel = features @ features.T
+        longest = 2.0 * largest_step(kernel)
+        found = kernel_descent(kernel, kernel, y, [2**62], step_size=longest)
+        assert np.linalg.norm(found[0] - y) <= np.linalg.norm(y) * (1 + 1e-9)
+
+
 NETWORK, INPUTS = sample()
+RNG = np.random.default_rng(0)
+
+
+def trained(**change: Any) -> Any:
+    options = {"network": NETWORK, "inputs": INPUTS, "responses": np.ones(6), "steps": [1]}
+    return train_attention(**{**options, **change})
 
 
 @pytest.mark.parametrize(
@@ -289,7 +412,29 @@ def test_bad_networks_are_named(change: dict[str, Any], message: str) -> None:
         (lambda: random_network(np.random.default_rng(0), 2, np.ones(3)), "context must have"),
         (lambda: random_network(np.random.default_rng(0), 2, np.ones((3, 0))), "values must have"),
         (lambda: random_network(np.random.default_rng(0), 2, INPUTS, None, 0.0), "score_scale"),
+        (lambda: random_network(0, 2, INPUTS), "rng must be a numpy.random.Generator"),  # type: ignore[arg-type]
+        (lambda: random_network(None, 2, INPUTS), "rng must be a numpy.random.Generator"),  # type: ignore[arg-type]
+        (lambda: random_network(RNG, 10**30, INPUTS), "n_heads must be a whole number"),
+        (lambda: random_network(RNG, 2, INPUTS, None, 1.7e308), "score_scale must keep"),
         (lambda: train_attention(NETWORK, INPUTS, np.ones(5), [1]), "lengths must agree"),
+        (lambda: trained(steps=5), "steps must be a sequence"),
+        (lambda: trained(steps=None), "steps must be a sequence"),
+        (lambda: trained(steps="12"), "steps must be a whole number"),
+        (lambda: trained(steps=[1.0]), "steps must be a whole number"),
+        (lambda: trained(steps=[True]), "steps must be a whole number"),
+        (lambda: trained(steps=[10**400]), "steps must be a whole number"),
+        (lambda: trained(fixed_scores="no"), "fixed_scores must be True or False"),
+        (lambda: trained(fixed_scores=1), "fixed_scores must be True or False"),
+        (lambda: trained(network=None), "network must be an AttentionNetwork"),
+        (lambda: trained(step_size=math.inf), "step_size must be a number"),
+        (lambda: trained(responses=np.full(6, 1e200)), "responses, less outputs, must"),
+        (lambda: trained(watch=np.full((2, 3), 1e308)), "keep scores within"),
+        (lambda: largest_step([[1e-310]]), "kernel must have a largest eigenvalue"),
+        (lambda: largest_step(np.full((4, 4), 1e308)), "kernel must have a largest eigenvalue"),
+        (lambda: kernel_descent([[1e-310]], [[1e-310]], [1.0], [1]), "kernel must have a largest"),
+        (lambda: kernel_descent([[1.0]], [[1e300]], [1e300], [1]), "keep outputs within"),
+        (lambda: kernel_descent([[1.0]], [[1.0]], [1.0], 5), "steps must be a sequence"),
+        (lambda: kernel_descent([[1.0]], [[1.0]], [1.0], [2**63]), "steps must be a whole"),
         (lambda: train_attention(NETWORK, INPUTS, np.ones(6), []), "steps must be"),
         (lambda: train_attention(NETWORK, INPUTS, np.ones(6), [2, 1]), "steps must be"),
         (lambda: train_attention(NETWORK, INPUTS, np.ones(6), [-1]), "steps must be"),

@@ -299,7 +299,86 @@ def test_constant_and_huge_shifts_of_scores_change_nothing() -> None:
         sinkhorn_attention(far, 1e200 * k, np.eye(3), 1.0)
 
 
+@pytest.mark.parametrize("penalty", [None, 0.5, 30.0])
+@pytest.mark.parametrize("scale", [1.0, 1e4, 1e8, 1e10, 1e14])
+@pytest.mark.filterwarnings("ignore::nwsim.exceptions.PrecisionWarning")
+def test_the_error_reported_is_that_of_the_weights_returned(
+    scale: float, penalty: float | None
+) -> None:
+    for seed in range(4):
+        q, k, v, marginal = sample(seed, m=5, n=4)
+        options: Any = {"max_iter": 500, "not_converged": "warn"}
+        found = sinkhorn_attention(scale * q, k, v, 1.0, marginal, penalty, **options)
+        load = found.weights.mean(axis=0)
+        np.testing.assert_array_equal(load, found.load)
+        if penalty is None:
+            asked = marginal
+        else:
+            # S_j is load_j exp(-g_j) but for a constant; what underflowed has no load to miss.
+            share = penalty / (penalty + 1.0)
+            logs = np.log(np.where(load > 0, load, 1.0)) - found.key_potential
+            logs = share * np.log(marginal) + (1.0 - share) * logs
+            asked = np.where(load > 0, np.exp(logs - logs[load > 0].max()), 0.0)
+            asked /= asked.sum()
+        error = float(np.abs(asked - load).sum())
+        # Of potentials of this size, digits beyond this are lost.
+        lost = 0.0 if penalty is None else 30 * np.spacing(np.abs(found.key_potential).max())
+        assert found.marginal_error == pytest.approx(error, rel=1e-6, abs=lost + 1e-14)
+        assert found.converged == (found.marginal_error <= 1e-9)
+
+
+def test_scores_too_large_for_their_loads_are_said_to_be() -> None:
+    q, k, v, marginal = sample(0, m=6, n=6)
+    with pytest.raises(ParameterError, match=r"loads of the keys .* have no digits for less"):
+        sinkhorn_attention(1e12 * q, k, v, 1.0, marginal, max_iter=2000)
+
+
+MAGNITUDES = (0.0, 5e-324, 1e-300, 1e-150, 1.0, 1e8, 1e150, 1e300)
+
+
+@settings(max_examples=60)
+@given(
+    sizes=st.tuples(*[st.sampled_from(MAGNITUDES)] * 3),
+    temperature=st.sampled_from(MAGNITUDES[1:]),
+    penalty=st.sampled_from([None, *MAGNITUDES]),
+    cost=st.sampled_from(["dot", "squared_distance"]),
+    seed=st.integers(0, 9),
+)
+@pytest.mark.filterwarnings("ignore::nwsim.exceptions.PrecisionWarning")
+def test_hostile_magnitudes_give_numbers_or_an_error(
+    sizes: Any, temperature: float, penalty: float | None, cost: str, seed: int
+) -> None:
+    q, k, v, marginal = sample(seed, m=3, n=4, d=2)
+    arrays = [size * array for size, array in zip(sizes, (q, k, v), strict=True)]
+    options: Any = {"max_iter": 50, "not_converged": "warn", "cost": cost}
+    try:
+        found = sinkhorn_attention(*arrays, temperature, marginal, penalty, **options)
+    except ParameterError as error:
+        assert "range of float64" in str(error)  # noqa: PT017
+        return
+    for name in ("output", "weights", "query_potential", "key_potential", "load"):
+        assert np.isfinite(getattr(found, name)).all(), name
+    np.testing.assert_allclose(found.weights.sum(axis=1), 1.0, rtol=1e-14)
+
+
+@pytest.mark.parametrize("cost", ["dot", "squared_distance"])
+@pytest.mark.parametrize("powers", [(-530, -530), (-540, 400), (500, 500), (-300, -300)])
+def test_a_power_of_two_in_scores_and_temperature_changes_no_bit(
+    powers: tuple[int, int], cost: str
+) -> None:
+    q, k, v, marginal = sample(3)
+    if cost == "squared_distance":
+        powers = (sum(powers) // 2,) * 2
+    (first, second), t = (2.0**power for power in powers), 2.0 ** sum(powers)
+    for penalty in (0.0, 1.0, None):
+        plain = sinkhorn_attention(q, k, v, 1.0, marginal, penalty, cost=cost)
+        own = None if penalty is None else penalty * t
+        moved = sinkhorn_attention(first * q, second * k, v, t, marginal, own, cost=cost)
+        np.testing.assert_array_equal(moved.weights, plain.weights)
+
+
 GOOD: dict[str, Any] = {"q": Q, "k": K, "v": np.eye(4)}
+FAR = {"q": 1e160 * Q, "k": 1e160 * K}
 
 
 @pytest.mark.parametrize(
@@ -318,6 +397,10 @@ GOOD: dict[str, Any] = {"q": Q, "k": K, "v": np.eye(4)}
         ({"column_marginal": [1.0, 1.0, 1.0, 5e-324]}, "range of float64"),
         ({"marginal_penalty": -1.0}, "marginal_penalty"),
         ({"marginal_penalty": math.nan}, "marginal_penalty"),
+        ({"marginal_penalty": -math.inf}, "marginal_penalty must be a number"),
+        ({"marginal_penalty": "inf"}, "marginal_penalty must be a number"),
+        ({"marginal_penalty": np.ones(4)}, "marginal_penalty must be a number"),
+        ({**FAR, "temperature": 1e300, "marginal_penalty": 0.0}, "keep potentials within"),
         ({"max_iter": 0}, "max_iter"),
         ({"tol": 0.0}, "tol"),
         ({"cost": "cosine"}, "cost must be one of"),
@@ -339,6 +422,9 @@ def test_bad_input_is_refused(arguments: Any, match: str) -> None:
         (([[0.5, 0.6]], [[1.0, 1.0]], 1.0), "sum to 1"),
         (([[0.5, 0.5]], [[1.0, 1.0]], 0.0), "temperature"),
         (([[0.5, 0.5]], [[1.0, 1.0]], 1.0, None, math.inf), "marginal_penalty"),
+        ((np.full((4, 2), 0.5), np.full((4, 2), 1e308), 1.0), "keep sums within the range"),
+        ((np.full((2, 9), 1 / 9), np.zeros((2, 9)), 1.7e308), "keep sums within the range"),
+        (([[1.0, 0.0]], [[0.0, 0.0]], 1.0, [1e-9, 1.0], 1e308), "keep sums within the range"),
     ],
 )
 def test_bad_objectives_are_refused(arguments: Any, match: str) -> None:
