@@ -269,6 +269,8 @@ def overlap_matrix(projections: Any, metric: ArrayLike | None = None) -> FloatAr
     joint = np.hstack(bases)
     squares = (joint.T @ joint) ** 2
     blocks = np.add.reduceat(np.add.reduceat(squares, starts, axis=0), starts, axis=1)
+    # The two blocks of a pair are summed in different orders: one of them serves for both.
+    blocks = np.triu(blocks) + np.triu(blocks, 1).T
     overlap: FloatArray = blocks / np.minimum(sizes[:, None], sizes)
     np.fill_diagonal(overlap, 1.0)
     return overlap
