@@ -45,6 +45,21 @@ def test_margins_are_below_half_the_distance_to_the_next_rate():
         assert claim.margin({"dim": dim}) < 0.5 * np.diff(slopes).min()
 
 
+@pytest.mark.parametrize("name", ["approximation", "equivalence", "sparse", "temperature"])
+def test_what_is_claimed_of_every_draw_is_judged_by_the_worst_one(name):
+    """An identity or a bound that only rounding may break is none of a mean."""
+    study = load_study(name, STUDIES)
+    exact = [
+        claim
+        for claim in study.claims
+        if not callable(claim.margin)
+        and claim.margin <= 1e-3
+        and claim.quantity in {measure.name for measure in study.measures}
+    ]
+    assert exact
+    assert {claim.rule for claim in exact} == {"never_above"}
+
+
 def test_windows_of_interior_queries_stay_inside_the_cube():
     study = load_study("rate", STUDIES)
     functions = study.draw.__globals__

@@ -350,10 +350,12 @@ def _write_ledger(root: Path) -> Path:
 def _show_verdicts(results: Results) -> None:
     from nwsim.study.points import MIN_REPLICATES
 
-    if len(results.claims) and max(results.manifest["n_sim"].values()) < MIN_REPLICATES:
-        # Every verdict is "inconclusive" then, which says nothing about the claims.
-        click.echo(f"no verdicts: they need {MIN_REPLICATES} replicates a condition")
-        return
-    counts = Counter(zip(results.claims["claim"], results.claims["verdict"], strict=True))
+    claims = results.claims
+    if len(claims) and max(results.manifest["n_sim"].values()) < MIN_REPLICATES:
+        # "inconclusive" says nothing about a claim then; only a counterexample does.
+        claims = claims[claims["verdict"] != "inconclusive"]
+        but = ", but for counterexamples" if len(claims) else ""
+        click.echo(f"no verdicts: they need {MIN_REPLICATES} replicates a condition{but}")
+    counts = Counter(zip(claims["claim"], claims["verdict"], strict=True))
     for (claim, verdict), count in counts.items():
         click.echo(f"{claim}: {verdict} in {count} settings")

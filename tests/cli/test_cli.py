@@ -8,10 +8,13 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
+import pandas as pd
 import pytest
 
 from nwsim.cli import main
+from nwsim.cli.commands import _show_verdicts
 from nwsim.seeding import stream
 from nwsim.study import load_study
 from nwsim.study.standing import standing_of
@@ -60,6 +63,18 @@ def test_bad_input_is_one_line(
     assert captured.err.startswith("nwsim: ")
     assert named in captured.err
     assert "Traceback" not in captured.err
+
+
+@pytest.mark.parametrize(("verdict", "shown"), [("inconclusive", False), ("refuted", True)])
+def test_counterexamples_are_told_where_nothing_else_is_decided(
+    verdict: str, shown: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    claims = pd.DataFrame({"claim": ["C1", "C2"], "verdict": ["inconclusive", verdict]})
+    _show_verdicts(SimpleNamespace(claims=claims, manifest={"n_sim": {"a": 19}}))
+    out = capsys.readouterr().out
+    assert out.startswith("no verdicts: they need 20 replicates")
+    assert ("but for counterexamples" in out, "C2: refuted in 1 settings" in out) == (shown, shown)
+    assert "inconclusive" not in out
 
 
 def test_run_status_replay_and_diff(place: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -147,6 +147,29 @@ def test_margins_tell_the_spacing_from_a_stall():
         assert stalls.margin < 0.5 * np.log(falls[0] / falls[1])
 
 
+@pytest.mark.parametrize("dim", [1, 2])
+def test_the_slope_of_the_spacing_is_that_of_the_keys_that_are_used(dim):
+    sizes = sorted({c["n_keys"] for c in STUDY.conditions() if c["dim"] == dim})[-NAMES["TAIL"] :]
+    along = [np.unique(NAMES["grid"](round(n ** (1 / dim)), dim)[:, 0]) for n in sizes]
+    gaps = [np.diff(places).min() for places in along]
+    # Sizes are even in logs: the slope of a line is that between the ends.
+    np.testing.assert_allclose(np.diff(np.log(sizes)), np.log(sizes[1] / sizes[0]), rtol=1e-12)
+    want = np.log(gaps[0] / gaps[-1]) / np.log(sizes[0] / sizes[-1])
+    assert NAMES["slope"]({"dim": dim}) == pytest.approx(want, rel=1e-12)
+    assert -1.08 / dim < want < -1.0 / dim
+    assert gaps[-1] <= gaps[0] / 4.0
+
+
+def test_what_is_printed_is_judged_on_free_values_and_on_the_worst_function():
+    """There are parameters for every f: a form that was given its values is no counterexample."""
+    (claim,) = [claim for claim in STUDY.claims if claim.id == "A1_printed"]
+    assert (claim.rule, claim.method) == ("never_above", "dot_free")
+    found = [c for c in STUDY.conditions() if claim.where({**c, "method": "dot_free"})]
+    assert {(c["dim"], c["target"], c["n_keys"]) for c in found} == {
+        (dim, "smooth", NAMES["LARGEST_FREE"]) for dim in (1, 2)
+    }
+
+
 def test_example_of_the_docs_runs():
     text = (ROOT / "docs" / "systems" / "approximation.md").read_text(encoding="utf-8")
     (example,) = re.findall(r"```python\n(.*?)```", text, re.DOTALL)

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from nwsim.attention.weights import attention_weights
+from nwsim.attention.weights import attention_weights, gaussian_weights, key_norm_log_prior
 from nwsim.study import Points, load_study
 from nwsim.study.rules import CURVE_RULES
 
@@ -57,6 +57,25 @@ def test_what_is_equal_and_what_is_not(maps):
     assert max(row("plain", maps=maps, spread=0.0).values()) < MARGIN / 100
     for method in ("plain", "half_t", "half_d_k", "inverse_root", "code"):
         assert min(row(method, maps=maps).values()) > 1e-3, method
+
+
+def test_longest_keys_meet_the_lowest_temperature_and_rounding_stays_within_the_margin():
+    levels = [max(c[name] for c in STUDY.conditions()) for name in ("d_k", "n_obs", "spread")] + [
+        min(c["temperature"] for c in STUDY.conditions())
+    ]
+    hardest = dict(zip(("d_k", "n_obs", "spread", "temperature"), levels, strict=True))
+    assert {c["maps"] for c in STUDY.conditions() if hardest.items() <= c.items()} == {
+        "tied",
+        "different",
+    }
+    for seed in range(3):
+        for method in ("twin", "one_length"):
+            assert max(row(method, seed, **hardest).values()) < MARGIN / 10
+        # Negative control: a prior that is off by a thousandth of its exponent.
+        data = drawn(seed, **hardest)
+        prior = 0.999 * key_norm_log_prior(data.k, data.t)
+        odd = gaussian_weights(data.q, data.k, math.sqrt(data.t), log_prior=prior)
+        assert np.abs(odd - attention_weights(data.q, data.k, data.t)).max() > 1e4 * MARGIN
 
 
 def test_half_d_k_is_right_at_four_alone():

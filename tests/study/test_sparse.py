@@ -118,6 +118,28 @@ def test_dot_products_rank_keys_of_one_length_as_the_kernel_does():
         assert [bool(one) for one in equal] == [same] * 3
 
 
+def test_the_bound_holds_in_every_query_at_every_bandwidth_and_a_smaller_one_does_not():
+    size = NAMES["BOUND_SIZE"]
+    (claim,) = [claim for claim in STUDY.claims if claim.id == "K1_bound"]
+    assert (claim.rule, claim.over, claim.where) == ("never_above", "width", None)
+    for name in NAMES["SETS"]:
+        for width in (0.5, 1.0, 2.0):
+            condition = {"keys": name, "n_obs": size, "width": width}
+            data = STUDY.draw(condition, np.random.default_rng(9))
+            for n_keep in (2, 32, 512):
+                row = NAMES["keep"](condition, data, None, n_keep)
+                assert row["excess"] <= claim.margin
+    # Negative control: one value far from all others is dropped by all but its neighbours.
+    v = np.zeros((3, 1))
+    v[2] = 1.0
+    k = np.array([[0.0], [0.1], [1.0]])
+    few = top_k_attention(k[:1], k, v, 2, scores="gaussian", bandwidth=0.5)
+    whole = top_k_attention(k[:1], k, v, 3, scores="gaussian", bandwidth=0.5)
+    moved = np.abs(few.output - whole.output)[0, 0]
+    assert moved == pytest.approx(few.bound[0], rel=1e-12)
+    assert moved - 0.99 * few.bound[0] > claim.margin
+
+
 def test_the_best_number_is_chosen_without_the_keys_that_score():
     data, other = drawn(6), drawn(7)
     swapped = data._replace(moments=other.moments, keys=other.keys, queries=other.queries)

@@ -181,3 +181,11 @@ def test_the_margin_is_below_half_the_distance_to_the_next_exponent():
         assert NAMES["SLOPE_MARGIN"] < 0.5 * min(np.diff(errors).min(), -errors[-1])
         # Nor is it the exponent of a bandwidth that is not squared.
         assert NAMES["SLOPE_MARGIN"] < 0.5 * 0.5 * min(map(abs, exponents))
+
+
+def test_no_claim_is_judged_twice_on_the_same_weights():
+    # On the torus both forms are one; a row a method would be one row twice.
+    (torus, *_) = [c for c in STUDY.conditions() if c["world"] == "torus"]
+    assert [m.name for m in STUDY.methods if m.where is None or m.where(torus)] == ["gaussian"]
+    # Where dot products are not distances the search for the best one ends at an edge.
+    assert [c.method for c in STUDY.claims if c.quantity == "log_best_t"] == ["gaussian"]
