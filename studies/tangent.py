@@ -514,7 +514,7 @@ STUDY = Study(
     profiles={
         "quick": Profile(
             2,
-            keep=lambda condition: condition["n_heads"] in (4, 16, 64),
+            keep=lambda condition: condition["n_heads"] in (4, 16),
             rule="enough to fill every table",
         ),
         "standard": Profile(50, rule="standard error of the slopes of N1_movement below 0.05"),
