@@ -46,7 +46,7 @@ from nwsim.attention.information import (
 )
 from nwsim.dgp import Mechanism, make_design, make_noise, make_world
 from nwsim.inference import ConditionalMoments, decompose_conditional
-from nwsim.study import Claim, Contrast, Curve, Figure, Grid, Measure, Method, Profile, Study
+from nwsim.study import Claim, Contrast, Figure, Grid, Measure, Method, Profile, Study
 
 N_DESIGNS, N_QUERIES = 2, 128
 NOISE = 0.5
@@ -182,11 +182,6 @@ def score(condition, data, t):
     return parts.mse
 
 
-def logs(t):
-    """Return a chosen temperature and its logarithm, whose mean no end of the grid rules."""
-    return {"temperature": float(t), "log_temperature": float(np.log10(t))}
-
-
 def minimise(condition, data, rng, beta):
     """Return L at a given temperature, or the temperature that minimises it and its error."""
     if not is_chosen(condition):
@@ -196,7 +191,7 @@ def minimise(condition, data, rng, beta):
     inside = values.min() < min(cold, hot) - LEAST_DEPTH
     t = vertex(values, GRID) if inside else GRID[0 if cold < hot else -1]
     return {
-        **logs(t),
+        "log_temperature": float(np.log10(t)),
         "log_to_best": float(np.log(t / data.best)),
         "inside": float(inside),
         "excess": float(hot - min(values.min(), cold)),
@@ -212,7 +207,7 @@ def at_critical(condition, data, rng):
 
 def best(condition, data, rng):
     """Return the temperature of least error."""
-    return {**logs(data.best), "mse": score(condition, data, data.best)}
+    return {"log_temperature": float(np.log10(data.best)), "mse": score(condition, data, data.best)}
 
 
 def given(condition, data, rng):
@@ -311,10 +306,7 @@ STUDY = Study(
     ),
     measures=(
         Measure("mse", "integrated mean squared error", "y²", "mean", is_chosen, CHOOSERS),
-        Measure("temperature", "chosen temperature", "", "mean", is_chosen, CHOOSERS),
-        Measure(
-            "log_temperature", "log10 of the chosen temperature", "", "mean", is_chosen, CHOOSERS
-        ),
+        Measure("log_temperature", "log10 of chosen temperature", "", "mean", is_chosen, CHOOSERS),
         *(
             Measure(name, label, unit, where=is_chosen, methods=MINIMISERS)
             for name, label, unit in (
@@ -404,7 +396,6 @@ STUDY = Study(
             for name in (*NEGATIVE, ADAPTED)
         ),
     ),
-    curves=(Curve("tail_slope", "temperature", "tail_slope", tail=4, where=among(CHOOSERS)),),
     contrasts=tuple(
         Contrast(f"regret_{name}", "mse", "method", name, "best", "ratio") for name in MINIMISERS
     ),

@@ -49,7 +49,7 @@ def test_a_minimum_inside_is_that_of_a_finer_search():
     def objective(log_t):
         return information_at(data.scores, np.exp(log_t)).bottleneck(-0.75)
 
-    start = np.log(row["temperature"])
+    start = np.log(10.0) * row["log_temperature"]
     found = minimize_scalar(objective, bounds=(start - 0.6, start + 0.6), method="bounded")
     step = np.log(STUDY.namespace["GRID"][1] / STUDY.namespace["GRID"][0])
     assert start == pytest.approx(found.x, abs=0.5 * step)
@@ -72,11 +72,11 @@ def test_a_beta_that_is_not_negative_ends_at_infinite_temperature(form):
         row = minimise(condition, data, None, beta)
         assert row["inside"] == 0.0
         assert row["excess"] <= 0.0
-        assert row["temperature"] == 1e3
+        assert row["log_temperature"] == 3.0
     # A negative control: far below 0 the other end is best.
     row = minimise(condition, data, None, -20.0)
     assert row["excess"] > 1.0
-    assert row["temperature"] < 1e-3
+    assert row["log_temperature"] < -3.0
 
 
 def test_identities_hold_to_rounding():
@@ -120,7 +120,8 @@ def test_no_beta_has_a_minimum_where_the_critical_one_has_none(form, dim):
         row = METHODS["beta_critical"](condition, data, None)
         assert row["beta"] == beta
         assert row["inside"] == (depth(data, beta) > 1e-6)
-        assert row["log_to_best"] == pytest.approx(np.log(row["temperature"] / data.best))
+        log_t = np.log(10.0) * row["log_temperature"]
+        assert row["log_to_best"] == pytest.approx(log_t - np.log(data.best))
 
 
 def test_costs_are_judged_at_every_sample_size():
