@@ -40,6 +40,17 @@ def judge_rate_of_log(points: Points, theory: float, margin: float) -> Verdict:
     return judge_rate(logs, theory, margin)
 
 
+def judge_falls_as(points: Points, theory: float, margin: float) -> Verdict:
+    """Judge whether the log-log slope is at most the theory: at least as steep a fall."""
+    from nwsim.inference import fit_rate, not_above
+
+    # Without errors of all points the slope has none that is known.
+    if not points.has_slope or not all(math.isfinite(mcse) for mcse in points.mcse):
+        return not_above(math.nan, math.nan, theory, margin)
+    fit = fit_rate(points.levels, points.estimates, points.mcse)
+    return not_above(fit.slope, fit.slope_se, theory, margin)
+
+
 def judge_equivalence(points: Points, theory: float, margin: float) -> Verdict:
     """Judge whether the quantity itself equals the theory up to the margin."""
     from nwsim.inference import equivalence

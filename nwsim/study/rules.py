@@ -97,6 +97,7 @@ CLAIM_RULES: dict[str, ClaimRule] = {
     for rule in (
         ClaimRule("rate", judging.judge_rate, over="n_obs", slope=True),
         ClaimRule("rate_of_log", judging.judge_rate_of_log, over="n_obs", slope=True),
+        ClaimRule("falls_as", judging.judge_falls_as, slope=True, one_sided=True),
         ClaimRule("equivalence", judging.judge_equivalence, single=True),
         ClaimRule("not_above", judging.judge_not_above, single=True, one_sided=True),
         ClaimRule(
