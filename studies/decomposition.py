@@ -288,7 +288,7 @@ STUDY = Study(
             "identity_gap",
             theory=0.0,
             margin=1e-12,
-            rule="equivalence",
+            rule="never_above",
         ),
         *(
             Claim(
@@ -336,7 +336,7 @@ STUDY = Study(
             "share_negative",
             theory=0.0,
             margin=0.0,
-            rule="not_above",
+            rule="never_above",
         ),
         Claim(
             "B2_tree",
