@@ -45,7 +45,9 @@ def test_margins_are_below_half_the_distance_to_the_next_rate():
         assert claim.margin({"dim": dim}) < 0.5 * np.diff(slopes).min()
 
 
-@pytest.mark.parametrize("name", ["approximation", "equivalence", "information", "sparse", "temperature"])
+@pytest.mark.parametrize(
+    "name", ["approximation", "equivalence", "information", "sparse", "temperature"]
+)
 def test_what_is_claimed_of_every_draw_is_judged_by_the_worst_one(name):
     """An identity or a bound that only rounding may break is none of a mean."""
     study = load_study(name, STUDIES)

@@ -115,7 +115,8 @@ from nwsim.study import run_study
 from nwsim.study.cells import plan_cells
 from nwsim.study.provenance import identity_of
 from nwsim.study.replicate import Outcome
-from nwsim.study.store import CHECKPOINT, Store
+from nwsim.study.checkpoint_file import CHECKPOINT
+from nwsim.study.store import Store
 
 folder, n_rows = Path(sys.argv[1]), int(sys.argv[2])
 study = toy(-(-n_rows // 36))

@@ -18,6 +18,7 @@ from nwsim._validation import check_integer
 from nwsim.exceptions import ParameterError, PrecisionWarning, StoreError, StudyError
 from nwsim.seeding import digest
 from nwsim.study.cells import Cell, plan_cells
+from nwsim.study.checkpoint_file import CHECKPOINT, remove_checkpoint
 from nwsim.study.deadlines import check_block_timeout
 from nwsim.study.derived import check_derived
 from nwsim.study.events import Progress, logged_run
@@ -44,7 +45,7 @@ from nwsim.study.runner import (
     single_threaded,
 )
 from nwsim.study.specification import Study, StudyLike, load_study
-from nwsim.study.store import CHECKPOINT, Store, remove_checkpoint
+from nwsim.study.store import Store
 from nwsim.study.summarise import summarise
 
 

@@ -14,6 +14,7 @@ from typing import Any
 from nwsim.exceptions import StoreError
 from nwsim.seeding import digest
 from nwsim.study.cells import Cell, plan_cells
+from nwsim.study.checkpoint_file import remove_checkpoint
 from nwsim.study.executors import InlineExecutor
 from nwsim.study.locks import locked
 from nwsim.study.parts import Profile
@@ -23,7 +24,7 @@ from nwsim.study.provenance import identity_of
 from nwsim.study.results import Row, table_text
 from nwsim.study.runner import single_threaded
 from nwsim.study.specification import Study, StudyLike, load_study
-from nwsim.study.store import Store, remove_checkpoint
+from nwsim.study.store import Store
 
 PLAN = "plan.sqlite"
 """Checkpoint of a plan's pilot. It has the conditions of all profiles and one file of its own, so

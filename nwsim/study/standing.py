@@ -8,11 +8,12 @@ from pathlib import Path
 
 from nwsim._files import MANIFEST
 from nwsim.study.cells import Cell, plan_cells
+from nwsim.study.checkpoint_file import CHECKPOINT, foreign_field, progress_of
 from nwsim.study.locks import is_locked
 from nwsim.study.precision import PILOT, PrecisionTarget, fresh_cells, needs_of
 from nwsim.study.provenance import identity_of
 from nwsim.study.specification import Study
-from nwsim.study.store import CHECKPOINT, Store, foreign_field, progress_of
+from nwsim.study.store import Store
 
 
 @dataclass(frozen=True)

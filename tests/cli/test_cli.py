@@ -17,8 +17,8 @@ from nwsim.cli import main
 from nwsim.cli.commands import _show_verdicts
 from nwsim.seeding import stream
 from nwsim.study import load_study
+from nwsim.study.checkpoint_file import CHECKPOINT
 from nwsim.study.standing import standing_of
-from nwsim.study.store import CHECKPOINT
 from tests.study.toys import rewrite, snapshot, write_study
 
 ROOT = Path(__file__).resolve().parents[2]

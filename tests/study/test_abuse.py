@@ -17,11 +17,12 @@ import pytest
 from nwsim.cli import main
 from nwsim.exceptions import ParameterError, StoreError, StudyError
 from nwsim.study import PrecisionTarget, load_results, load_study, plan_study, run_study
+from nwsim.study.checkpoint_file import CHECKPOINT, progress_of, trouble
 from nwsim.study.executors import InlineExecutor
 from nwsim.study.faults import LONGEST, error_text
 from nwsim.study.interrupts import heard
 from nwsim.study.results import differences, run_differences
-from nwsim.study.store import CHECKPOINT, Store, _trouble, progress_of
+from nwsim.study.store import Store
 from tests.study.toys import InterruptedExecutor, rewrite, snapshot, write_study
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -119,11 +120,11 @@ def sqlite_error(name: str) -> sqlite3.OperationalError:
 
 @pytest.mark.parametrize("name", ["SQLITE_FULL", "SQLITE_IOERR_WRITE", "SQLITE_READONLY"])
 def test_nobody_is_told_to_give_up_a_checkpoint_for_a_full_disk(name: str) -> None:
-    text = str(_trouble(Path("c"), sqlite_error(name)))
+    text = str(trouble(Path("c"), sqlite_error(name)))
     assert "is the disk full" in text
     assert "--replace" not in text
-    assert "--replace" in str(_trouble(Path("c"), sqlite_error("SQLITE_CORRUPT")))
-    assert "another process" in str(_trouble(Path("c"), sqlite3.IntegrityError("UNIQUE")))
+    assert "--replace" in str(trouble(Path("c"), sqlite_error("SQLITE_CORRUPT")))
+    assert "another process" in str(trouble(Path("c"), sqlite3.IntegrityError("UNIQUE")))
 
 
 @pytest.mark.parametrize(

@@ -21,9 +21,9 @@ from nwsim.study import (
     load_study,
     run_study,
 )
+from nwsim.study.checkpoint_file import CHECKPOINT
 from nwsim.study.executors import InlineExecutor
 from nwsim.study.replicate import read_only
-from nwsim.study.store import CHECKPOINT
 from tests.study.toys import CountingExecutor, rewrite, snapshot, write_study
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -10,8 +10,8 @@ import pytest
 
 from nwsim.exceptions import StoreError
 from nwsim.study import load_results, run_study
+from nwsim.study.checkpoint_file import CHECKPOINT
 from nwsim.study.locks import locked
-from nwsim.study.store import CHECKPOINT
 from tests.study.toys import snapshot, write_study
 
 

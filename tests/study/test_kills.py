@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from nwsim.study.store import CHECKPOINT
+from nwsim.study.checkpoint_file import CHECKPOINT
 from tests.study.toys import snapshot, write_study
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -28,10 +28,10 @@ from nwsim.study import (
     plan_study,
     run_study,
 )
+from nwsim.study.checkpoint_file import CHECKPOINT
 from nwsim.study.pipeline import replay
 from nwsim.study.planning import TIMES
 from nwsim.study.precision import FLOOR, MOST_FRESH, PILOT
-from nwsim.study.store import CHECKPOINT
 from tests.study.toys import (
     CountingExecutor,
     InterruptedExecutor,

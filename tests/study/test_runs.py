@@ -29,12 +29,12 @@ from nwsim.study import (
     load_study,
     run_study,
 )
+from nwsim.study.checkpoint_file import CHECKPOINT
 from nwsim.study.executors import InlineExecutor, WorkerPool, workers_of
 from nwsim.study.locks import LOCK
 from nwsim.study.pipeline import replay
 from nwsim.study.results import differences
 from nwsim.study.runner import progress_bar
-from nwsim.study.store import CHECKPOINT
 from tests.study.toys import (
     CountingExecutor,
     InterruptedExecutor,
