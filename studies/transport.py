@@ -202,7 +202,9 @@ def is_checked(condition):
 
 def n_standard(condition):
     """Return the replicates of the standard profile: the most where claims are close."""
-    return 40 if is_given(condition) or condition["n_obs"] > 256 else 64
+    if condition["n_obs"] > 256:
+        return 32
+    return 40 if is_given(condition) else 64
 
 
 def at_most(name, statement, quantity, limit, margin, where=None):

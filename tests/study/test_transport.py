@@ -48,12 +48,26 @@ def test_identities_and_what_weights_depend_on():
 
 def test_a_tuned_bandwidth_is_the_best_on_the_draws_that_do_not_score_it():
     (scored, chosen_on), found = rows(bandwidth=0.0, per_key=1.0)
-    smooth, choices = STUDY.namespace["smooth"], STUDY.namespace["CHOICES"][1]
+    smooth = STUDY.namespace["smooth"]
     for name, row in found.items():
-        ratio = STUDY.namespace["PENALTIES"][name]
+        ratio, choices = STUDY.namespace["PENALTIES"][name], STUDY.namespace["choices_of"](name, 1)
         errors = [smooth(chosen_on, h, ratio)[0].mse for h in choices]
-        assert row["chosen"] == choices[int(np.argmin(errors))]
-        assert row["mse"] == smooth(scored, row["chosen"], ratio)[0].mse
+        chosen = choices[int(np.argmin(errors))]
+        assert row["log_chosen"] == np.log(chosen)
+        assert row["mse"] == smooth(scored, chosen, ratio)[0].mse
+        assert row["n_at_edge"] == (chosen == choices[0])
+        assert row["n_flat"] == (chosen == choices[-1])
+
+
+@pytest.mark.parametrize("dim", [1, 3])
+def test_the_widest_window_is_no_limit_of_the_grid(dim):
+    """Nothing wider gives another output: there it is the mean of all values."""
+    (scored, _), _ = rows(dim=dim, queries="half")
+    smooth, widest = STUDY.namespace["smooth"], STUDY.namespace["WIDEST"]
+    for method, ratio in STUDY.namespace["PENALTIES"].items():
+        assert STUDY.namespace["choices_of"](method, dim)[-1] == widest
+        wide, wider = (smooth(scored, h, ratio)[0].mse for h in (widest, 100.0 * widest))
+        assert wide == pytest.approx(wider, rel=5e-3)
 
 
 def test_queries_of_one_half_lie_there_and_levels_share_functions():
