@@ -298,11 +298,6 @@ MOVEMENTS = {
 VARIANCES = ("tangent", "value", "score")
 
 
-def equal(name, statement, quantity, theory, margin, **options):
-    """Return a claim that a quantity has a value."""
-    return Claim(name, statement, quantity, theory, margin, "equivalence", **options)
-
-
 def always(name, statement, quantity, margin, method=None):
     """Return a claim that no draw has more than 0."""
     return Claim(name, statement, quantity, 0.0, margin, "never_above", method=method)
@@ -336,7 +331,7 @@ INVERSE = "The variance of the kernel over starts falls as one over the number o
 LESS = "Relative to size, parameters move as one over the root of H, the kernel no more than that."
 EARLY_RATE = "Early in training the kernel moves as one over the number of heads."
 TOTAL = "The total movement of the parameters does not depend on the number of heads."
-CONTROL = f"To a linear method one wave and many are equally hard, up to {CONTROL_MARGIN:.0%}."
+EVEN = f"To a linear method one wave and many are equally hard, up to {CONTROL_MARGIN:.0%}."
 PAGES, SLOPES = "nwsim.report", "nwsim.report.tangent:slopes"
 SPREADS = ("kernel_sd", "value_variance", "score_variance")
 WORDS = {
@@ -388,7 +383,7 @@ STUDY = Study(
     claims=(
         always("N1_identity", TWO_PARTS, "kernel_error", IDENTITY_MARGIN, "direct"),
         always("N1_printed", PRINTED, "kernel_error", IDENTITY_MARGIN),
-        equal("N1_limit", LIMIT, "limit_error2", 0.0, LIMIT_MARGIN, over="n_heads"),
+        Claim("N1_limit", LIMIT, "limit_error2", 0.0, LIMIT_MARGIN, "equivalence", "n_heads"),
         slope("N1_concentration", ROOT, "kernel_sd", -0.5, SLOPE_MARGIN),
         # A mean of independent heads: exact for every number of them, so no tail.
         *(
@@ -401,7 +396,7 @@ STUDY = Study(
         slope("N1_total", TOTAL, "total_movement", 0.0, SLOPE_MARGIN),
         *gains(),
         *(
-            equal("N1_control", CONTROL, "few_to_many", 1.0, CONTROL_MARGIN, method=m)
+            Claim("N1_control", EVEN, "few_to_many", 1.0, CONTROL_MARGIN, "equivalence", method=m)
             for m in LINEAR
         ),
     ),

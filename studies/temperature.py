@@ -35,7 +35,7 @@ Performance measures
 
 import cmath
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -239,28 +239,14 @@ def error_exponent(setting):
 
 def limits(world, dim, n_obs):
     """Return the crossing of temperatures with keys of one kind."""
-    return Grid(
-        {
-            "world": (world,),
-            "alpha": (0.0,),
-            "dim": dim,
-            "n_obs": n_obs,
-            "temperature": LEVELS,
-        }
-    )
+    known = {"world": (world,), "alpha": (0.0,), "dim": dim, "n_obs": n_obs}
+    return Grid({**known, "temperature": LEVELS})
 
 
 def optima(world, alpha, dim):
     """Return the crossing of sample sizes with worlds of known smoothness."""
-    return Grid(
-        {
-            "world": (world,),
-            "alpha": alpha,
-            "dim": (dim,),
-            "n_obs": SIZES,
-            "temperature": (CHOSEN,),
-        }
-    )
+    known = {"world": (world,), "alpha": alpha, "dim": (dim,), "n_obs": SIZES}
+    return Grid({**known, "temperature": (CHOSEN,)})
 
 
 def vanishes(name, statement, quantity, level, method):
@@ -294,6 +280,10 @@ LABELS = {
     "lattice": "lattice",
     "temperature": "temperature $t$",
 }
+GIVEN: dict[str, Any] = {
+    "where": {"temperature": MIDDLE, "n_obs": 32, "dim": 2},
+    **{"panel": "world", "x": "temperature", "x_log": True, "log": False, "labels": LABELS},
+}
 PAGES = "nwsim.report.lines:lines"
 
 STUDY = Study(
@@ -326,11 +316,7 @@ STUDY = Study(
                 ("on_nearest", "weight on the nearest keys", ""),
                 ("on_largest", "weight on the keys of the largest dot product", ""),
                 ("off_nearest", "largest weight of a query off its nearest keys", ""),
-                (
-                    "off_largest",
-                    "largest weight of a query off its keys of largest dot product",
-                    "",
-                ),
+                ("off_largest", "largest weight off a query's keys of largest dot product", ""),
                 ("differ", "share of queries whose nearest keys do not have it", ""),
                 ("slope_error", "error of the formula for dH/dlog t", "nats"),
                 ("slope_ratio", "the same over what rounding allows", ""),
@@ -414,19 +400,7 @@ STUDY = Study(
     ),
     figures=(
         *(
-            Figure(
-                name,
-                PAGES,
-                {
-                    "where": {"temperature": MIDDLE, "n_obs": 32, "dim": 2},
-                    "measures": measures,
-                    "panel": "world",
-                    "x": "temperature",
-                    "x_log": True,
-                    "log": False,
-                    "labels": LABELS,
-                },
-            )
+            Figure(name, PAGES, {**GIVEN, "measures": measures})
             for name, measures in (
                 ("entropy", ("entropy",)),
                 ("nearest", ("on_nearest", "on_largest")),

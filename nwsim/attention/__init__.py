@@ -7,6 +7,7 @@ from nwsim.attention.bandwidths import (
     knn_bandwidths,
     learn_bandwidth,
 )
+from nwsim.attention.families import WEIGHT_FAMILIES, WeightFamily, weight_family
 from nwsim.attention.gaussian import gaussian_attention, nadaraya_watson_attention
 from nwsim.attention.information import (
     Information,
@@ -26,11 +27,13 @@ from nwsim.attention.weights import attention_weights, gaussian_weights, key_nor
 
 __all__ = [
     "BANDWIDTH_KINDS",
+    "WEIGHT_FAMILIES",
     "AttentionNetwork",
     "Information",
     "LearnedBandwidth",
     "TopKAttention",
     "Transport",
+    "WeightFamily",
     "abramson_scales",
     "attention_weights",
     "bottleneck",
@@ -53,4 +56,5 @@ __all__ = [
     "top_k_mask",
     "train_attention",
     "transport_objective",
+    "weight_family",
 ]

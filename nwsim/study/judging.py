@@ -65,6 +65,22 @@ def judge_not_above(points: Points, theory: float, margin: float) -> Verdict:
     return not_above(float(points.estimates[-1]), float(points.mcse[-1]), theory, margin)
 
 
+def judge_share_at_most(points: Points, theory: float, margin: float) -> Verdict:
+    """Judge whether a share of replicates is at most theory + margin, by exact bounds."""
+    from nwsim.inference.shares import share_at_most
+    from nwsim.inference.verdicts import undecided
+
+    share, n_sim = float(points.estimates[-1]), int(points.n_sim[-1])
+    if not math.isfinite(share):
+        return undecided(theory, margin)
+    if not math.isclose(share * n_sim, round(share * n_sim), abs_tol=1e-6):
+        raise ParameterError(
+            f"rule 'share_at_most' judges means of measures that are 0 or 1; got {share!r} of "
+            f"{n_sim} replicates"
+        )
+    return share_at_most(round(share * n_sim), n_sim, theory, margin)
+
+
 def judge_never_above(points: Points, theory: float, margin: float) -> Verdict:
     """Judge whether no replicate at any level is above the theory by more than the margin."""
     import numpy as np

@@ -100,6 +100,7 @@ CLAIM_RULES: dict[str, ClaimRule] = {
         ClaimRule("falls_as", judging.judge_falls_as, slope=True, one_sided=True),
         ClaimRule("equivalence", judging.judge_equivalence, single=True),
         ClaimRule("not_above", judging.judge_not_above, single=True, one_sided=True),
+        ClaimRule("share_at_most", judging.judge_share_at_most, single=True, one_sided=True),
         ClaimRule(
             "never_above", judging.judge_never_above, single=True, one_sided=True, universal=True
         ),

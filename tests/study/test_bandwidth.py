@@ -34,14 +34,14 @@ def test_exact_error_is_that_of_conditional_moments():
     found = conditional_moments(model, *place, 0.25)
     means, noise = np.stack([found.mean] * 2), found.noise_covariance
     want = decompose(means, sample.truth, noise_covariance=noise).mse
-    weights = STUDY.namespace["fixed"](sample)[1](0.2)
+    weights = STUDY.namespace["family"]("oracle", sample).weights(0.2)
     assert exact_error(SMALL, weights, sample) == pytest.approx(want, rel=1e-10)
 
 
 def z_of_routes(condition, n_sim=400):
     """Return how many standard errors the plain route is from the exact one."""
     sample, rng = drawn(2).sample, np.random.default_rng(3)
-    weights = STUDY.namespace["by_neighbours"](sample)[1](0.5)
+    weights = STUDY.namespace["family"]("knn", sample).weights(0.5)
     noisy = [sample.f + 0.5 * rng.standard_normal(len(sample.f)) for _ in range(n_sim)]
     plain = [plain_error(weights @ y, sample) for y in noisy]
     distance = np.mean(plain) - exact_error(condition, weights, sample)
@@ -90,10 +90,11 @@ def test_slopes_start_from_the_learned_bandwidth():
 
 def test_length_one_loses_the_distance_from_the_centre_and_nothing_else():
     data = drawn(9)
-    by_direction = STUDY.namespace["by_direction"]
+    family = STUDY.namespace["family"]
     centre = STUDY.namespace["CENTRE"]
     moved = data.sample._replace(queries=centre + 3.0 * (data.sample.queries - centre))
-    near, far = (by_direction(sample)[1](0.3) for sample in (data.sample, moved))
+    samples = (data.sample, moved)
+    near, far = (family("unit_norm", sample).weights(0.3) for sample in samples)
     np.testing.assert_allclose(far, near, rtol=1e-9)
     known = STUDY.namespace["draw_function"](
         {**SMALL, "world": "direction"}, np.random.default_rng(1)
@@ -126,7 +127,7 @@ def test_the_best_fixed_bandwidth_is_near_the_very_best():
         total = np.zeros(grid.size)
         for _ in range(n_designs):
             sample = names["draw_sample"](condition, function, names["N_SEARCHED"], rng)
-            weights = names["fixed"](sample)[1]
+            weights = names["family"]("oracle", sample).weights
             total += [exact_error(condition, weights(h), sample) for h in grid]
         return total / n_designs
 
