@@ -46,7 +46,7 @@ def test_margins_are_below_half_the_distance_to_the_next_rate():
 
 
 @pytest.mark.parametrize(
-    "name", ["approximation", "equivalence", "information", "sparse", "temperature"]
+    "name", ["approximation", "equivalence", "information", "sparse", "temperature", "transport"]
 )
 def test_what_is_claimed_of_every_draw_is_judged_by_the_worst_one(name):
     """An identity or a bound that only rounding may break is none of a mean."""

@@ -67,18 +67,38 @@ def judge_not_above(points: Points, theory: float, margin: float) -> Verdict:
 
 def judge_share_at_most(points: Points, theory: float, margin: float) -> Verdict:
     """Judge whether a share of replicates is at most theory + margin, by exact bounds."""
+    return _judge_share(points, theory, margin, of_those_without=False)
+
+
+def judge_share_at_least(points: Points, theory: float, margin: float) -> Verdict:
+    """Judge whether a share of replicates is at least theory - margin, by exact bounds."""
+    found = _judge_share(points, 1.0 - theory, margin, of_those_without=True)
+    return dataclasses.replace(
+        found,
+        estimate=1.0 - found.estimate,
+        theory=theory,
+        ci_low=1.0 - found.ci_high,
+        ci_high=1.0 - found.ci_low,
+    )
+
+
+def _judge_share(
+    points: Points, theory: float, margin: float, *, of_those_without: bool
+) -> Verdict:
+    """Judge whether the share of replicates with 1, or with 0, is at most theory + margin."""
+    import numpy as np
+
     from nwsim.inference.shares import share_at_most
     from nwsim.inference.verdicts import undecided
 
-    share, n_sim = float(points.estimates[-1]), int(points.n_sim[-1])
-    if not math.isfinite(share):
+    values = points.replicates()[-1]
+    if not values.size:
         return undecided(theory, margin)
-    if not math.isclose(share * n_sim, round(share * n_sim), abs_tol=1e-6):
-        raise ParameterError(
-            f"rule 'share_at_most' judges means of measures that are 0 or 1; got {share!r} of "
-            f"{n_sim} replicates"
-        )
-    return share_at_most(round(share * n_sim), n_sim, theory, margin)
+    if not np.isin(values, (0.0, 1.0)).all():
+        odd = values[~np.isin(values, (0.0, 1.0))][0]
+        raise ParameterError(f"shares are of measures that are 0 or 1; got {odd}")
+    count = np.sum(values == (0.0 if of_those_without else 1.0))
+    return share_at_most(int(count), values.size, theory, margin)
 
 
 def judge_never_above(points: Points, theory: float, margin: float) -> Verdict:

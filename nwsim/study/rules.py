@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from nwsim.exceptions import ParameterError
 from nwsim.study import judging
@@ -42,10 +42,12 @@ class ClaimRule:
         How many factors the rule runs along.
     one_sided : bool
         Whether the margin may be 0.
+    reads_replicates : bool
+        Whether single replicates are judged, which contrasts do not have.
     universal : bool
-        Whether the claim is about every replicate at every level. It then reads replicates,
-        which contrasts do not have; a claim that runs along a factor is judged at all levels
-        at once; and "refuted" stands however few replicates do, since a counterexample does.
+        Whether the claim is about every replicate at every level: one that runs along a factor
+        is judged at all levels at once, and "refuted" stands however few replicates do, since
+        a counterexample does.
     """
 
     name: str
@@ -56,6 +58,7 @@ class ClaimRule:
     paired: bool = False
     n_factors: int = 1
     one_sided: bool = False
+    reads_replicates: bool = False
     universal: bool = False
 
     def __post_init__(self) -> None:
@@ -92,6 +95,7 @@ class CurveRule:
 Rule = TypeVar("Rule", ClaimRule, CurveRule)
 
 
+_COUNTS: dict[str, Any] = {"single": True, "one_sided": True, "reads_replicates": True}
 CLAIM_RULES: dict[str, ClaimRule] = {
     rule.name: rule
     for rule in (
@@ -100,10 +104,9 @@ CLAIM_RULES: dict[str, ClaimRule] = {
         ClaimRule("falls_as", judging.judge_falls_as, slope=True, one_sided=True),
         ClaimRule("equivalence", judging.judge_equivalence, single=True),
         ClaimRule("not_above", judging.judge_not_above, single=True, one_sided=True),
-        ClaimRule("share_at_most", judging.judge_share_at_most, single=True, one_sided=True),
-        ClaimRule(
-            "never_above", judging.judge_never_above, single=True, one_sided=True, universal=True
-        ),
+        ClaimRule("share_at_most", judging.judge_share_at_most, **_COUNTS),
+        ClaimRule("share_at_least", judging.judge_share_at_least, **_COUNTS),
+        ClaimRule("never_above", judging.judge_never_above, universal=True, **_COUNTS),
         ClaimRule("never_rises", judging.judge_never_rises, paired=True),
         ClaimRule("no_rise_at_all", judging.judge_no_rise_at_all, paired=True),
         ClaimRule("straight_line", judging.judge_straight_line, paired=True),

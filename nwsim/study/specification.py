@@ -205,9 +205,9 @@ def _check_derived(study: Study, factors: tuple[str, ...], methods: tuple[str, .
         what = f"claim {claim.id!r}"
         check_choice(f"quantity of {what}", claim.quantity, (*means, *contrasts))
         rule = CLAIM_RULES[claim.rule]
-        judges_pairs = rule.single and claim.over is None and not rule.universal
+        judges_pairs = rule.single and claim.over is None and not rule.reads_replicates
         if claim.quantity in contrasts and not judges_pairs:
-            how = "" if rule.universal else " along a factor"
+            how = "" if rule.reads_replicates else " along a factor"
             raise ParameterError(
                 f"quantity of {what} must be a measure: rule {rule.name!r}{how} "
                 f"cannot judge the contrast {claim.quantity!r}"

@@ -66,8 +66,8 @@ class Claim:
         A registered name: "rate": slope of log(quantity) on log(over); "rate_of_log": the same
         of a mean of logs; "falls_as": the slope of "rate" is at most the theory; "equivalence":
         the quantity itself; "not_above": the same, one-sided; "never_above": every replicate of
-        it; "never_rises", "no_rise_at_all", "straight_line", "falls_in_logs", "ends",
-        "interior_optimum": see
+        it; "share_at_most", "share_at_least": a share of replicates; "never_rises",
+        "no_rise_at_all", "straight_line", "falls_in_logs", "ends", "interior_optimum": see
         ``docs/statistics.md``.
     over : str or pair of str, optional
         The factor, or the two, that the rule runs along, with numbers as levels; for "rate" by

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from nwsim.exceptions import ParameterError
+from nwsim.exceptions import ParameterError, StudyError
 from nwsim.inference import Estimate, mean
 from nwsim.seeding import digest
 from nwsim.study import (
@@ -237,7 +237,7 @@ def test_two_factor_rules_need_an_independent_and_a_shared_one(two_factors):
 
 
 def test_only_one_sided_rules_take_a_margin_of_zero():
-    for rule in ("not_above", "never_above"):
+    for rule in ("not_above", "never_above", "share_at_most", "share_at_least"):
         assert Claim("C", "s", "mse", 0.0, 0.0, rule).margin == 0.0
     with pytest.raises(ParameterError, match="margin"):
         Claim("C", "s", "mse", 0.0, 0.0, "equivalence")
@@ -308,6 +308,52 @@ def test_counterexamples_stand_however_few_replicates_do(n_sim, lost, expected):
     cells = [dataclasses.replace(cell, n_sim=n_sim) for cell in cells_of(PATH)]
     for over in (None, "t"):
         assert {row["verdict"] for row in judge(every(over=over), cells, sample)} == expected
+
+
+class Shares(Planted):
+    """Replicates of which the first few are 1."""
+
+    count = 0
+
+    def column(self, cell: Cell, method: str, measure: str) -> tuple[np.ndarray, np.ndarray]:
+        return np.arange(cell.n_sim), (np.arange(cell.n_sim) < self.count).astype(float)
+
+    def estimate(self, cell: Cell, method: str, measure: str) -> Estimate:
+        return mean(self.column(cell, method, measure)[1])
+
+
+@pytest.mark.parametrize(
+    ("count", "n_sim", "at_most", "at_least"),
+    [
+        # Of 40, none at all bounds a share by 7.2%: no standard error of 0.
+        (0, 40, "inconclusive", "refuted"),
+        (0, 59, "supported", "refuted"),
+        (40, 40, "refuted", "inconclusive"),
+        (59, 59, "refuted", "supported"),
+        (20, 40, "refuted", "refuted"),
+        (3, 60, "inconclusive", "refuted"),
+    ],
+)
+def test_shares_are_judged_by_exact_bounds(count, n_sim, at_most, at_least):
+    sample = Shares(lambda f: 0.0)
+    sample.count = count
+    cells = [
+        dataclasses.replace(cell, n_sim=n_sim) for cell in cells_of({"n_obs": (100,), "t": (0.5,)})
+    ]
+    (low,) = judge(Claim("C", "s", "mse", 0.0, 0.05, "share_at_most"), cells, sample)
+    (high,) = judge(Claim("C", "s", "mse", 1.0, 0.05, "share_at_least"), cells, sample)
+    assert (low["verdict"], high["verdict"]) == (at_most, at_least)
+    for row in (low, high):
+        assert row["estimate"] == pytest.approx(count / n_sim, abs=1e-15)
+        assert row["ci_low"] <= row["estimate"] <= row["ci_high"]
+    assert (low["theory"], high["theory"]) == (0.0, 1.0)
+    assert low["ci_low"] == pytest.approx(high["ci_low"], abs=1e-12)
+
+
+@pytest.mark.parametrize("rule", ["share_at_most", "share_at_least"])
+def test_shares_are_of_measures_that_are_0_or_1(rule):
+    with pytest.raises(StudyError, match="measures that are 0 or 1; got"):
+        judge(Claim("C", "s", "mse", 0.0, 0.05, rule), cells_of(PATH), Planted(lambda f: 1.0))
 
 
 def test_losses_at_different_levels_add_up_for_pairs():
