@@ -22,9 +22,9 @@ Estimands
 
 Methods of estimation
     ``gaussian``: weights exp(-|q - k|^2 / (2 t)). ``dot``: exp(<q, k> / t). Temperatures are
-    levels, or 0: then the one that minimises the exact conditional error of this function,
-    design and set of queries. On the torus both forms are the same weights, and only one is
-    computed.
+    levels, or 0: then the one that minimises the exact conditional error of this function on
+    other keys and queries than those that score. On the torus both forms are the same weights,
+    and only one is computed.
 
 Performance measures
     Averages over replicates with their Monte Carlo standard errors. What is claimed of every
@@ -56,13 +56,17 @@ EPS = np.finfo(np.float64).eps
 
 
 class Tables(NamedTuple):
-    """Queries (m, d), keys (n, d); the function at both, and the variance of the noise."""
+    """Queries (m, d), keys (n, d); the function at both, and the variance of the noise.
+
+    ``others`` are of the same function: a temperature is chosen on them.
+    """
 
     q: np.ndarray
     k: np.ndarray
     f_q: np.ndarray
     f_k: np.ndarray
     noise2: float
+    others: "Tables | None" = None
 
 
 def torus(x):
@@ -78,6 +82,16 @@ def lattice(rng, n, dim):
     return rng.integers(-6, 7, (N_QUERIES, dim)) / 2.0, rng.permutation(points)[:n]
 
 
+def sample(rng, f, n, dim, alpha, on_torus):
+    """Draw keys and queries for a function."""
+    x, x_q = rng.random((n, dim)), rng.random((N_QUERIES, dim))
+    if not on_torus:
+        x_q = 0.25 + 0.5 * x_q
+    q, k = (torus(x_q), torus(x)) if on_torus else (x_q - 0.5, x - 0.5)
+    # Noise of a size that keeps windows wider than gaps and narrower than waves.
+    return Tables(q, k, f(x_q), f(x), 1.0 if alpha == 0.5 else 0.25)
+
+
 def draw(condition, rng):
     """Draw queries and keys, and a function where there is one."""
     world, dim, n = condition["world"], condition["dim"], condition["n_obs"]
@@ -89,12 +103,8 @@ def draw(condition, rng):
         domain = {"domain": "torus"} if on_torus else {}
         law = make_world("lacunary", alpha=alpha, dim=dim, amplitude=amplitude, **domain)
         f = law.draw(rng)
-        x, x_q = rng.random((n, dim)), rng.random((N_QUERIES, dim))
-        if not on_torus:
-            x_q = 0.25 + 0.5 * x_q
-        q, k = (torus(x_q), torus(x)) if on_torus else (x_q - 0.5, x - 0.5)
-        # Noise of a size that keeps windows wider than gaps and narrower than waves.
-        return Tables(q, k, f(x_q), f(x), 1.0 if alpha == 0.5 else 0.25)
+        scoring, others = (sample(rng, f, n, dim, alpha, on_torus) for _ in range(2))
+        return scoring._replace(others=others)
     if world == "lattice":
         q, k = lattice(rng, n, dim)
     else:
@@ -173,8 +183,8 @@ def at_level(form, data, t):
     }
 
 
-def chosen(form, data):
-    """Return the temperature of least conditional error, and that error."""
+def risk_of(form, data):
+    """Return the exact conditional error as a function of the temperature."""
     scores = scores_of(form, data)
     scores -= scores.max(axis=1, keepdims=True)
     weights = np.empty_like(scores)
@@ -186,10 +196,15 @@ def chosen(form, data):
         noise = data.noise2 * np.einsum("ij,ij->i", weights, weights) / total**2
         return float(np.mean((weights @ data.f_k / total - data.f_q) ** 2 + noise))
 
-    best = oracle_bandwidth(risk, *RANGE, tolerance=0.05, n_grid=13)
+    return risk
+
+
+def chosen(form, data):
+    """Return the temperature of least error on other draws, and the error that it has here."""
+    best = oracle_bandwidth(risk_of(form, data.others), *RANGE, tolerance=0.05, n_grid=13)
     # In logs: where f is nearly constant the best temperature is orders of magnitude larger.
-    log_t = math.log(best.bandwidth)
-    return {"log_best_t": log_t, "best_mse": best.risk, "n_at_edge": int(best.at_edge)}
+    log_t, error = math.log(best.bandwidth), risk_of(form, data)(best.bandwidth)
+    return {"log_best_t": log_t, "best_mse": error, "n_at_edge": int(best.at_edge)}
 
 
 def of_form(form):
@@ -215,11 +230,6 @@ def is_limit(condition):
 def at_temperature(*levels):
     """Return a filter on the temperature."""
     return lambda condition: condition["temperature"] in levels
-
-
-def in_cube(condition):
-    """Select keys on a solid set, where dot products are not distances."""
-    return condition["world"] == "cube"
 
 
 def lengths_matter(condition):
@@ -251,16 +261,8 @@ def optima(world, alpha, dim):
 
 def vanishes(name, statement, quantity, level, method):
     """Return the claim that a quantity is 0 in every replicate at a level of the temperature."""
-    return Claim(
-        name,
-        statement,
-        quantity,
-        theory=0.0,
-        margin=HOT_MARGIN if level == HOT else COLD_MARGIN,
-        rule="never_above",
-        where=at_temperature(level),
-        method=method,
-    )
+    margin, where = HOT_MARGIN if level == HOT else COLD_MARGIN, at_temperature(level)
+    return Claim(name, statement, quantity, 0.0, margin, "never_above", where=where, method=method)
 
 
 # Limits: at COLD weights differ from their limit by less than 10^-8, and a query whose best key
@@ -323,17 +325,14 @@ STUDY = Study(
             )
         ),
         Measure("log_best_t", "log of the temperature of least error", where=has_function),
-        Measure("best_mse", "least mean squared error", unit="y²", where=has_function),
+        Measure("best_mse", "mean squared error at it", unit="y²", where=has_function),
         Measure("n_at_edge", "searches that ended at an edge", kind="count", where=has_function),
     ),
     claims=(
         *(
             vanishes(f"E3_{name}", statement, quantity, level, method)
             for name, quantity, level, method, statement in (
-                (
-                    *("hot", "unevenness", HOT, None),
-                    "At high temperature all keys have weight 1/n.",
-                ),
+                ("hot", "unevenness", HOT, None, "At high temperature all keys have weight 1/n."),
                 (
                     *("cold_gaussian", "off_nearest", COLD, "gaussian"),
                     "At low temperature Gaussian weights are on the nearest keys.",
@@ -391,7 +390,7 @@ STUDY = Study(
             margin=SLOPE_MARGIN,
             rule="rate",
             tail=len(SIZES),
-            where=in_cube,
+            where=lambda condition: condition["world"] == "cube",
         ),
     ),
     curves=tuple(

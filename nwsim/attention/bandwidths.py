@@ -233,11 +233,12 @@ class LearnedBandwidth:
         h = self.at(q)
         if self.kind != "coordinate":
             return gaussian_weights(q, self.keys, h)
+        queries = check_array("q", q, ndim=2, minimum_rows=0)
         with np.errstate(over="ignore"):
-            scaled = check_array("q", q, ndim=2, minimum_rows=0) / h
+            scaled = (queries - self.keys[0]) / h
         if not np.isfinite(scaled).all():
             raise ParameterError("q must be so near the sample that q in bandwidths is finite")
-        return gaussian_weights(scaled, self.keys / h, 1.0)
+        return gaussian_weights(scaled, (self.keys - self.keys[0]) / h, 1.0)
 
 
 def learn_bandwidth(
@@ -305,8 +306,8 @@ def learn_bandwidth(
     if values.shape[0] != n:
         raise ParameterError(f"y must have as many rows as x, {n}; got shape {values.shape}")
     values = values.reshape(n, -1)
-    _check_spread("x", inputs)
-    _check_spread("y", values)
+    check_spread("x", inputs)
+    check_spread("y", values)
     values = values - _mean(values)
     scale = math.sqrt(float(np.mean(values**2)))
     neighbors = math.ceil(math.sqrt(n)) if n_neighbors is None else n_neighbors
@@ -316,7 +317,9 @@ def learn_bandwidth(
     lowest, highest = search_range(inputs, get_kernel("gaussian"))
     box = (math.log(lowest), math.log(highest))
     scaled = values / scale
-    error = LeaveOneOut(inputs, scaled, np.ones((n, 1)))
+    # Moved to where they are: far from 0 they could be infinite in bandwidths.
+    near = inputs - inputs[0]
+    error = LeaveOneOut(near, scaled, np.ones((n, 1)))
     if start is None:
         grid = np.linspace(box[0], box[1], math.ceil((box[1] - box[0]) / _STEP) + 1)
         first = min(grid[:, np.newaxis], key=lambda at: error(at)[0])
@@ -328,7 +331,7 @@ def learn_bandwidth(
     centre: FloatArray = np.zeros(0)
     deviation = centre
     if kind == "coordinate":
-        error = LeaveOneOut(inputs, scaled, None)
+        error = LeaveOneOut(near, scaled, None)
         then = descend(error, np.full(d, found.x[0]), [box] * d, max_iter)
     elif kind != "global":
         # In the sample an observation is no neighbour of its own.
@@ -339,7 +342,7 @@ def learn_bandwidth(
             spread = np.sqrt(np.mean((raw - centre) ** 2, axis=0))
             deviation = np.where(spread > 0.0, spread, 1.0)
         shown: FloatArray = (raw - centre) / deviation
-        error = LeaveOneOut(inputs, scaled, np.column_stack([np.ones(n), shown]))
+        error = LeaveOneOut(near, scaled, np.column_stack([np.ones(n), shown]))
         slopes = [(-_SLOPE, _SLOPE)] * shown.shape[1]
         at = np.concatenate([found.x, np.zeros(shown.shape[1])])
         then = descend(error, at, [box, *slopes], max_iter)
@@ -377,7 +380,7 @@ def learn_bandwidth(
     )
 
 
-def _check_spread(name: str, array: FloatArray) -> None:
+def check_spread(name: str, array: FloatArray) -> None:
     """Refuse data that do not vary, or whose squares or sums would leave the range of float64."""
     if np.abs(array).max(initial=0.0) > _LARGEST:
         raise ParameterError(f"{name} must be at most {_LARGEST:g} in absolute value")

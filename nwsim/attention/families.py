@@ -10,8 +10,8 @@ from typing import NamedTuple
 import numpy as np
 
 from nwsim._typing import ArrayLike, FloatArray
-from nwsim._validation import check_array, check_choice
-from nwsim.attention.bandwidths import abramson_scales, knn_bandwidths
+from nwsim._validation import check_array, check_choice, check_real
+from nwsim.attention.bandwidths import abramson_scales, check_spread, knn_bandwidths
 from nwsim.attention.weights import _unit, gaussian_weights
 from nwsim.exceptions import ParameterError
 from nwsim.smoothing import get_kernel
@@ -50,7 +50,7 @@ def weight_family(kind: str, q: ArrayLike, k: ArrayLike) -> WeightFamily:
     q : (m, d) array_like
         Queries, finite.
     k : (n, d) array_like
-        Keys, finite; at least 2, not all alike.
+        Keys, finite; at least 2, over a range between 1e-100 and 1e100.
 
     Returns
     -------
@@ -84,17 +84,33 @@ def weight_family(kind: str, q: ArrayLike, k: ArrayLike) -> WeightFamily:
         )
     if kind == "unit_norm":
         queries, keys = _unit("q", queries), _unit("k", keys)
-    if not (keys != keys[0]).any():
-        raise ParameterError("k must vary: all keys are alike")
+    check_spread("k", keys)
     pilot = rule_of_thumb(keys, np.ones(len(keys)), get_kernel("gaussian"))
-    known = partial(gaussian_weights, queries, keys)
+    known = partial(_weights, queries, keys)
     if kind in ("fixed", "unit_norm"):
         return WeightFamily(pilot, known)
     if kind == "neighbors":
         distance = knn_bandwidths(queries, keys, math.ceil(math.sqrt(len(keys))))
         return WeightFamily(
-            pilot / math.exp(np.log(distance).mean()), lambda c: known(c * distance)
+            pilot / math.exp(np.log(distance).mean()), partial(known, unit=distance)
         )
     scales = abramson_scales(keys, pilot)
     prior = -keys.shape[1] * np.log(scales) if kind == "abramson_density" else None
     return WeightFamily(pilot, partial(known, log_prior=prior, key_scale=scales))
+
+
+def _weights(
+    q: FloatArray,
+    k: FloatArray,
+    number: float,
+    unit: ArrayLike = 1.0,
+    log_prior: FloatArray | None = None,
+    key_scale: FloatArray | None = None,
+) -> FloatArray:
+    """Return the weights with bandwidths that are the number times a unit, one or (m,)."""
+    c = check_real("number", number, above=0.0)
+    with np.errstate(over="ignore", under="ignore"):
+        bandwidth = c * np.asarray(unit)
+    if not (np.isfinite(bandwidth) & (bandwidth > 0.0)).all():
+        raise ParameterError(f"number must keep bandwidths within range of float64; got {c!r}")
+    return gaussian_weights(q, k, bandwidth, log_prior=log_prior, key_scale=key_scale)

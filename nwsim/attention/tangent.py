@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from nwsim._typing import ArrayLike, FloatArray
-from nwsim._validation import check_array, check_integer, check_real
+from nwsim._validation import check_array, check_integer, check_real, shown
 from nwsim.exceptions import ParameterError
 
 
@@ -325,7 +325,7 @@ def random_network(
         If an argument is not as described.
     """
     if not isinstance(rng, np.random.Generator):
-        raise ParameterError(f"rng must be a numpy.random.Generator; got {rng!r}")
+        raise ParameterError(f"rng must be a numpy.random.Generator; got {shown(rng)}")
     count = check_integer("n_heads", n_heads, minimum=1, maximum=10**9)
     scale = check_real("score_scale", score_scale, above=0.0)
     keys = check_array("context", context, ndim=2)

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from nwsim._typing import ArrayLike, FloatArray, IntArray
-from nwsim._validation import check_array, check_integer, check_real, check_same_length
+from nwsim._validation import check_array, check_integer, check_real, check_same_length, shown
 from nwsim.attention.tangent import AttentionNetwork, Parts, _finite
 from nwsim.exceptions import ParameterError
 
@@ -101,7 +101,7 @@ def train_attention(
     if not isinstance(network, AttentionNetwork):
         raise ParameterError(f"network must be an AttentionNetwork; got {type(network).__name__}")
     if not isinstance(fixed_scores, (bool, np.bool_)):
-        raise ParameterError(f"fixed_scores must be True or False; got {fixed_scores!r}")
+        raise ParameterError(f"fixed_scores must be True or False; got {shown(fixed_scores)}")
     x, y = _sample(network, inputs, responses)
     kept = _check_steps(steps)
     seen = x if watch is None else network._check("watch", watch)
@@ -313,7 +313,7 @@ def _check_steps(steps: Sequence[int]) -> list[int]:
     try:
         each = list(steps)
     except TypeError:
-        raise ParameterError(f"{accepted}; got {steps!r}") from None
+        raise ParameterError(f"{accepted}; got {shown(steps)}") from None
     kept = [check_integer("steps", step, maximum=_MOST_STEPS) for step in each]
     if not kept or any(b <= a for a, b in pairwise(kept)):
         raise ParameterError(f"{accepted}; got {each}")

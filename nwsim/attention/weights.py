@@ -21,6 +21,8 @@ _MOST_BANDWIDTH = 2.0**400
 _MOST_SCALE = 2.0**100
 _MOST_PRIOR = 1e300
 _LEAST_TEMPERATURE = 1e-290
+# Squared distances in bandwidths from which their rounding would show in a weight.
+_FAR = 1e4
 _NOWHERE = -(2**20)  # exponent of a gap of 0
 
 
@@ -117,7 +119,10 @@ def gaussian_weights(
     -----
     Distances are sums of squared differences, which lose nothing where queries and keys are
     close together and far from 0. Exponents are shifted by the row's maximum, so a query far
-    from all keys, or a tiny bandwidth, gives the nearest key and never 0/0.
+    from all keys, or a tiny bandwidth, gives the nearest key and never 0/0. Of a query more than
+    100 bandwidths from all keys, differences of squared distances are computed as such; only
+    beyond 10^120 bandwidths, and with key scales, are keys ties that lie closer to each
+    other than the rounding of its distance.
     """
     queries, keys, seen = _inputs(q, k, mask)
     m, n = queries.shape[-2], keys.shape[-2]
@@ -155,10 +160,34 @@ def gaussian_weights(
         distance = np.where(seen, distance, math.inf)
     nearest = distance.min(axis=-1, keepdims=True)
     with np.errstate(over="ignore"):
+        far = nearest / relative / relative > _FAR
+    if scale is None and far.any():
+        further = _further(queries / size, keys / size, distance)
+        if seen is not None:
+            further = np.where(seen, further, math.inf)
+        distance = np.where(far, further - further.min(axis=-1, keepdims=True), distance)
+        nearest = distance.min(axis=-1, keepdims=True)
+    with np.errstate(over="ignore"):
         exponent = -(distance - nearest) / relative / relative / 2.0
     if prior is not None:
         exponent = exponent + prior
     return _normalised(exponent, None)
+
+
+def _further(queries: FloatArray, keys: FloatArray, distance: FloatArray) -> FloatArray:
+    """Return squared distances less that of the key which comes out nearest, (..., m, n).
+
+    With k_0 that key, |q - k|^2 - |q - k_0|^2 = <k - k_0, (k - k_0) - 2 (q - k_0)>: rounding is a
+    part of the difference, however far the query, and not of the distance.
+    """
+    anchor = distance.argmin(axis=-1)[..., np.newaxis]
+    further = np.zeros_like(distance)
+    for axis in range(keys.shape[-1]):
+        k = np.broadcast_to(keys[..., np.newaxis, :, axis], distance.shape)
+        first = np.take_along_axis(k, anchor, axis=-1)
+        gap = k - first
+        further += gap * (gap - 2.0 * (queries[..., :, axis, np.newaxis] - first))
+    return further
 
 
 def _is_ordinary(h: FloatArray, scale: FloatArray | None, prior: FloatArray | None) -> bool:

@@ -34,10 +34,12 @@ def judge_rate_of_log(points: Points, theory: float, margin: float) -> Verdict:
     """
     import numpy as np
 
-    logs = dataclasses.replace(
-        points, estimates=np.exp(points.estimates), mcse=points.mcse * np.exp(points.estimates)
-    )
-    return judge_rate(logs, theory, margin)
+    # A constant changes no slope, and keeps the exponentials within range.
+    logs = points.estimates - np.mean(points.estimates)
+    with np.errstate(over="ignore", under="ignore"):
+        values = np.exp(logs)
+        made = dataclasses.replace(points, estimates=values, mcse=points.mcse * values)
+    return judge_rate(made, theory, margin)
 
 
 def judge_falls_as(points: Points, theory: float, margin: float) -> Verdict:

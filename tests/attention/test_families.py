@@ -78,6 +78,8 @@ def test_neighbours_make_bandwidths_of_the_size_of_the_rule_of_thumb():
         (("fixed", np.eye(2), np.ones((1, 2))), "k must have at least 2 rows"),
         (("fixed", np.ones((2, 3)), np.eye(2)), "k must have as many columns as q, 3"),
         (("fixed", np.eye(2), np.ones((4, 2))), "k must vary"),
+        (("abramson", 1e200 * np.eye(2), 1e200 * np.eye(2)), "k must vary, over a range"),
+        (("abramson", 1e-200 * np.eye(2), 1e-200 * np.eye(2)), "k must vary, over a range"),
         (("unit_norm", np.eye(2), np.array([[1.0, 1.0], [2.0, 2.0]])), "k must vary"),
         (("unit_norm", np.zeros((2, 2)), np.eye(2)), "q must hold no zero vector"),
         (("fixed", [[np.nan]], [[0.0], [1.0]]), "q must be finite"),
@@ -86,3 +88,17 @@ def test_neighbours_make_bandwidths_of_the_size_of_the_rule_of_thumb():
 def test_bad_input(arguments, message):
     with pytest.raises(ParameterError, match=message):
         weight_family(*arguments)
+
+
+@pytest.mark.parametrize("number", [0.0, -1.0, np.nan, np.inf, "1", None, 10**400, True])
+@pytest.mark.parametrize("kind", WEIGHT_FAMILIES)
+def test_a_number_that_is_none(kind, number):
+    with pytest.raises(ParameterError, match="number must"):
+        weight_family(kind, *sample(4)).weights(number)
+
+
+def test_numbers_that_leave_the_range_of_bandwidths():
+    for size, number in ((100.0, 1.7e308), (1e-3, 5e-324)):
+        q, k = (size * array for array in sample(4))
+        with pytest.raises(ParameterError, match="number must keep bandwidths within range"):
+            weight_family("neighbors", q, k).weights(number)

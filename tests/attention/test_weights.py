@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nwsim import NadarayaWatson
@@ -297,3 +297,38 @@ Q, K = np.ones((2, 2)), np.ones((3, 2))
 def test_bad_input_is_refused_by_name(match: str, call: Any) -> None:
     with pytest.raises(ParameterError, match=match):
         call()
+
+
+@settings(max_examples=60)
+@given(
+    seed=st.integers(0, 10**6),
+    d=st.integers(1, 3),
+    log_far=st.floats(0.0, 100.0),
+    log_h=st.floats(-3.0, 60.0),
+    masked=st.booleans(),
+    with_prior=st.booleans(),
+)
+def test_far_queries_keep_the_digits_of_differences(seed, d, log_far, log_h, masked, with_prior):
+    """Distances of a far query differ by less than their rounding; weights show it."""
+    rng = np.random.default_rng(seed)
+    q, k, h = 10.0**log_far * rng.normal(size=(3, d)), rng.normal(size=(6, d)), 10.0**log_h
+    seen = (rng.random((3, 6)) < 0.6) | ([True] + [False] * 5) if masked else None
+    prior = rng.normal(size=6) if with_prior else None
+    found = gaussian_weights(q, k, h, seen, prior)
+    mask = np.ones((3, 6), bool) if seen is None else seen
+    known = np.zeros(6) if prior is None else prior
+    expected, _ = exact_weights(q, k, [h] * 3, mask, known, np.ones(6))
+    np.testing.assert_allclose(found, expected, rtol=0.0, atol=1e-12)
+
+
+def test_a_query_beyond_the_digits_of_its_distance():
+    np.testing.assert_array_equal(gaussian_weights([[1e17]], [[0.0], [1.0]], 1.0), [[0.0, 1.0]])
+    found = gaussian_weights([[1e14]], [[0.0], [1.0]], 1e7)
+    np.testing.assert_allclose(found, [[1 / (1 + np.e), 1 / (1 + 1 / np.e)]], rtol=1e-9)
+    # Batches, and a row that is near beside one that is far.
+    q = np.array([[[0.3], [1e12]], [[-1e12], [0.5]]])
+    found = gaussian_weights(q, [[0.0], [1.0]], 1e6)
+    for i in range(2):
+        one = np.array([[0.0], [1.0]])
+        expected, _ = exact_weights(q[i], one, [1e6] * 2, np.ones((2, 2), bool), [0, 0], [1, 1])
+        np.testing.assert_allclose(found[i], expected, rtol=1e-12)

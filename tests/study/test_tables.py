@@ -175,6 +175,12 @@ def test_the_rate_of_a_mean_of_logs_is_that_of_the_quantity() -> None:
     assert of_log.mcse == pytest.approx(plain.mcse, rel=1e-12)
     assert of_log.verdict == "supported"
     assert judge_rate_of_log(logs, -0.5, 0.1).verdict == "refuted"
+    # A constant in the logs, of any size, is none of the slope's business.
+    for shift in (-5000.0, 5000.0):
+        moved = Points(estimates=np.log(values) + shift, mcse=relative, **common)
+        found = judge_rate_of_log(moved, -0.8, 0.1)
+        assert found.estimate == pytest.approx(-0.8, abs=1e-9)
+        assert found.mcse == pytest.approx(plain.mcse, rel=1e-9)
 
 
 def test_a_tail_is_the_largest_levels() -> None:

@@ -150,16 +150,31 @@ def test_the_error_is_that_of_conditional_moments(world):
     data = drawn({**BEST, "world": world})
     row = NAMES["chosen"]("gaussian", data)
 
-    def error(t):
-        fit = NadarayaWatson(math.sqrt(t), engine="direct").fit(data.k, data.f_k)
-        m = conditional_moments(fit, data.q, data.f_k, data.f_q, data.noise2)
+    def error(t, tables):
+        fit = NadarayaWatson(math.sqrt(t), engine="direct").fit(tables.k, tables.f_k)
+        m = conditional_moments(fit, tables.q, tables.f_k, tables.f_q, tables.noise2)
         return float(np.mean(m.bias[:, 0] ** 2 + m.noise_covariance[:, 0, 0]))
 
     best = math.exp(row["log_best_t"])
-    assert row["best_mse"] == pytest.approx(error(best), rel=1e-10)
-    # No temperature far from it is better.
-    assert min(error(best * factor) for factor in (0.5, 0.7, 1.4, 2.0)) > row["best_mse"]
+    assert row["best_mse"] == pytest.approx(error(best, data), rel=1e-10)
+    # On what it was chosen by no temperature far from it is better.
+    least = error(best, data.others)
+    assert min(error(best * factor, data.others) for factor in (0.5, 0.7, 1.4, 2.0)) > least
     assert row["n_at_edge"] == 0
+
+
+def test_a_temperature_is_chosen_on_other_draws_than_those_that_score():
+    data, other = drawn(BEST), drawn({**BEST, "n_obs": BEST["n_obs"] + 1})
+    row = NAMES["chosen"]("gaussian", data)
+    moved = NAMES["chosen"]("gaussian", other._replace(others=data.others))
+    assert moved["log_best_t"] == row["log_best_t"]
+    assert moved["best_mse"] != row["best_mse"]
+    assert (
+        NAMES["chosen"]("gaussian", data._replace(others=other))["log_best_t"]
+        != (row["log_best_t"])
+    )
+    assert not np.array_equal(data.k, data.others.k)
+    assert not np.array_equal(data.q, data.others.q)
 
 
 def test_keys_of_one_length_have_one_best_temperature():
@@ -176,7 +191,9 @@ def test_the_margin_is_below_half_the_distance_to_the_next_exponent():
         alphas = {c["alpha"] for c in STUDY.conditions() if c["alpha"] and c["dim"] == dim}
         exponents = sorted(NAMES["exponent"]({"alpha": a, "dim": dim}) for a in alphas)
         assert NAMES["SLOPE_MARGIN"] < 0.5 * np.diff(exponents).min()
-        alphas = {c["alpha"] for c in STUDY.conditions() if NAMES["in_cube"](c) and c["dim"] == dim}
+        alphas = {
+            c["alpha"] for c in STUDY.conditions() if c["world"] == "cube" and c["dim"] == dim
+        }
         errors = sorted(NAMES["error_exponent"]({"alpha": a, "dim": dim}) for a in alphas)
         assert NAMES["SLOPE_MARGIN"] < 0.5 * min(np.diff(errors).min(), -errors[-1])
         # Nor is it the exponent of a bandwidth that is not squared.
