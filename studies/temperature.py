@@ -325,7 +325,9 @@ STUDY = Study(
             )
         ),
         Measure("log_best_t", "log of the temperature of least error", where=has_function),
-        Measure("best_mse", "mean squared error at it", unit="y²", where=has_function),
+        Measure(
+            "best_mse", "mean squared error at the best temperature", unit="y²", where=has_function
+        ),
         Measure("n_at_edge", "searches that ended at an edge", kind="count", where=has_function),
     ),
     claims=(
