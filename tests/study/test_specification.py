@@ -168,7 +168,7 @@ def test_wrong_specifications_name_the_field(change: dict[str, Any], named: str)
         (lambda: Profile(5), "rule"),
         (
             lambda: Claim(**{**CLAIM, "rule": "guess"}),
-            "must be one of 'rate', 'rate_of_log', 'equivalence', 'not_above'",
+            "must be one of 'rate', 'rate_of_log', 'falls_as', 'equivalence'",
         ),
         (lambda: Claim(**{**CLAIM, "margin": 0.0}), "margin of claim 'C'"),
         (lambda: Claim(**{**CLAIM, "theory": math.nan}), "theory of claim 'C'"),
