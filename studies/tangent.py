@@ -442,7 +442,7 @@ STUDY = Study(
             keep=lambda condition: condition["n_heads"] in (4, 16),
             rule="enough to fill every table",
         ),
-        "standard": Profile(40, rule="standard error of the slopes of N1_movement below 0.05"),
+        "standard": Profile(60, rule="standard error of the slopes of N1_movement below 0.05"),
         "full": Profile(400, rule="the same below 0.02"),
     },
 )
