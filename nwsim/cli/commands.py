@@ -247,19 +247,29 @@ def status(
     pilot: int | None,
     out: str | None,
     studies: str,
-) -> None:
+) -> int:
     """Say how much of each STUDY (default: all) is finished, and which runs now."""
+    from nwsim.exceptions import NwsimError
     from nwsim.study import known_studies, load_study, results_folder
     from nwsim.study.standing import standing_of
 
     target = target_of(target_mcse, measure, relative, pilot)
     text = None if target is None else target.text
+    code = 0
     for name in study or known_studies(studies):
-        loaded = load_study(name, studies)
-        if profile not in loaded.profiles and not study:
-            continue
-        folder = results_folder(loaded.name, profile, out, n_sim, text)
-        click.echo(f"{loaded.name}: {standing_of(loaded, profile, folder, n_sim, target).text}")
+        try:
+            loaded = load_study(name, studies)
+            if profile not in loaded.profiles and not study:
+                continue
+            folder = results_folder(loaded.name, profile, out, n_sim, text)
+            line = f"{loaded.name}: {standing_of(loaded, profile, folder, n_sim, target).text}"
+        except NwsimError as error:
+            # Among all, one that is broken must not hide how far the others are.
+            if study:
+                raise
+            code, line = 1, f"{name}: no status: {' '.join(str(error).split())}"
+        click.echo(line)
+    return code
 
 
 @cli.command()

@@ -51,11 +51,9 @@ def plan(
         err=True,
     )
     if found.undecided:
-        click.echo(
-            f"nwsim: the pilot cannot decide in {found.undecided} rows without n_sim: fewer than "
-            "two replicates stand there",
-            err=True,
-        )
+        click.echo(f"nwsim: {found.undecided} rows have no n_sim", err=True)
+    if found.refusal:
+        click.echo(f"nwsim: run would refuse this: {found.refusal}", err=True)
         return 1
     return 0
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from nwsim.exceptions import StoreError
+from nwsim.exceptions import StoreError, StudyError
 from nwsim.seeding import digest
 from nwsim.study.cells import Cell, plan_cells
 from nwsim.study.checkpoint_file import remove_checkpoint
@@ -19,7 +19,7 @@ from nwsim.study.executors import InlineExecutor
 from nwsim.study.locks import locked
 from nwsim.study.parts import Profile
 from nwsim.study.pipeline import Resources, check_writable, compute
-from nwsim.study.precision import Need, PrecisionTarget, fresh_cells, needs_of
+from nwsim.study.precision import Need, PrecisionTarget, check_feasible, fresh_cells, needs_of
 from nwsim.study.provenance import identity_of
 from nwsim.study.results import Row, table_text
 from nwsim.study.runner import single_threaded
@@ -53,6 +53,8 @@ class Plan:
         What they take on one worker; cells without times are left out.
     untimed, undecided : int
         Cells without times, and rows for which too few replicates of the pilot stand.
+    refusal : str or None
+        Why a run with this target would be refused.
     folder : Path
         Where the pilot is kept.
     """
@@ -63,6 +65,7 @@ class Plan:
     seconds: float
     untimed: int
     undecided: int
+    refusal: str | None
     folder: Path
 
 
@@ -158,8 +161,17 @@ def _plan(study: Study, cells: Sequence[Cell], needs: Sequence[Need], folder: Pa
         seconds=sum(seconds.values()),
         untimed=len(cells) - len(seconds),
         undecided=sum(need.n_sim is None for need in needs),
+        refusal=_refusal(cells, needs),
         folder=folder,
     )
+
+
+def _refusal(cells: Sequence[Cell], needs: Sequence[Need]) -> str | None:
+    try:
+        check_feasible(cells, needs)
+    except StudyError as error:
+        return str(error)
+    return None
 
 
 class _Timed(InlineExecutor):

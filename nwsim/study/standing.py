@@ -81,11 +81,14 @@ def standing_of(
 
     Raises
     ------
+    ParameterError
+        If the target is for what is no measure of the study.
     StoreError
         If a file in the place of a checkpoint is none.
     """
     cells = plan_cells(study, profile, n_sim if target is None else target.pilot)
     if target is not None:
+        target.chosen(study)
         pilot = _standing("pilot", study, cells, folder, PILOT)
         if pilot.finished is None or pilot.finished < pilot.planned or pilot.foreign:
             return pilot

@@ -48,6 +48,10 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (["figures", "toy"], "run the study first"),
         (["ledger"], "there are no results in results"),
         (["status", "nope"], "known studies: toy"),
+        (
+            ["status", "toy", "--profile", "one", "--target-mcse", "1", "--measure", "nope"],
+            "measure must be",
+        ),
         (["replay", "toy", "--condition", "x", "--rep", "0"], "condition"),
         (["diff", "a", "b"], "there are no results in a"),
         (["new-study", "toy"], "is taken"),
@@ -105,6 +109,19 @@ def test_run_status_replay_and_diff(place: Path, capsys: pytest.CaptureFixture[s
     key = (place / "other/toy/performance.csv").read_text().splitlines()[1].split(",")[1]
     assert main(["replay", "toy", "--condition", key, "--rep", "3"]) == 0
     assert capsys.readouterr().out.startswith("condition_id,rep,method,measure,value\n" + key)
+
+
+def test_status_of_all_goes_on_where_one_is_broken(
+    place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (place / "studies/broken.py").write_text("1 / 0\n")
+    assert main(["status", "--profile", "quick"]) == 1
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split(":")[0] for line in lines] == ["broken", "toy"]
+    assert "no status: " in lines[0]
+    assert "ZeroDivisionError" in lines[0]
+    assert "60 replicates planned" in lines[1]
+    assert main(["status", "broken"]) == 2
 
 
 def test_a_broken_study_file_is_listed_as_such(

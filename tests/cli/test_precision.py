@@ -86,9 +86,23 @@ def test_an_undecided_plan_says_so(place: Path, capsys: pytest.CaptureFixture[st
     write_study(place / "studies", BEFORE_HALF="raise ValueError('no')")
     assert main(["plan", "toy", *TARGET, "--profile", "one"]) == 1
     captured = capsys.readouterr()
-    assert "cannot decide in 6 rows" in captured.err
+    assert "6 rows have no n_sim" in captured.err
+    assert "run would refuse this: the pilot cannot decide: 0 of 20" in captured.err
     rows = list(csv.DictReader(io.StringIO(captured.out)))
     assert {row["n_sim"] for row in rows if row["method"] == "half"} == {""}
+
+
+def test_a_plan_says_what_a_run_would_refuse(
+    place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    target = ["--target-mcse", "0.0001", "--measure", "noise"]
+    assert main(["plan", "toy", *target]) == 1
+    captured = capsys.readouterr()
+    reason = captured.err.splitlines()[-1].removeprefix("nwsim: run would refuse this: ")
+    assert "target_mcse would take" in reason
+    assert captured.out.startswith("study,condition_id,")
+    assert main(["run", "toy", *target]) == 2
+    assert capsys.readouterr().err == f"nwsim: {reason}\n"
 
 
 def events(path: Path) -> list[str]:
