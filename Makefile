@@ -53,7 +53,7 @@ bench: $(PEERS) ## time nwsim and other packages on the same work (PARTS='W1 W3'
 	$(PY) -m nwsim bench $(PARTS) $(if $(filter-out 0,$(QUICK)),--quick)
 
 test: $(DEV) ## run the tests (PYTEST_ARGS='--run-slow' adds the slow ones)
-	$(PY) -m pytest $(PYTEST_ARGS)
+	$(PY) -m pytest -n $(WORKERS) --dist worksteal $(PYTEST_ARGS)
 
 lint: $(DEV) ## check style, format and types
 	$(PY) -m ruff check

@@ -295,9 +295,9 @@ def ratio(name, method, baseline, measure="mse"):
     return Contrast(name, measure, "method", method, baseline, "ratio")
 
 
-def below(name, statement, quantity, margin=0.0, where=None):
+def below(name, statement, quantity, margin=0.0, where=None, rule="not_above"):
     """Return a claim that a ratio is at most 1, up to the margin."""
-    return Claim(name, statement, quantity, 1.0, margin, "not_above", where=where)
+    return Claim(name, statement, quantity, 1.0, margin, rule, where=where)
 
 
 def same(name, statement, quantity):
@@ -305,6 +305,13 @@ def same(name, statement, quantity):
     return Claim(name, statement, quantity, 1.0, SAME_MARGIN, "equivalence")
 
 
+# A descent that is stuck may be rarer than one in N_SIM, and cost many times the error.
+OPEN = "refutes_above"
+ANY_START = (
+    "Started from the rule of thumb, or from 1, a descent has on average at most a twentieth more "
+    "error than the search."
+)
+COSTS = "The chosen bandwidth costs at most a tenth more than the best fixed one."
 FEW_STUCK = "At most one descent in twenty is stuck."
 IMPROVES = "Read as an improvement, adapting leaves less error than a fixed bandwidth."
 LABELS = {
@@ -371,27 +378,15 @@ STUDY = Study(
             "learned_to_loo",
         ),
         *(
-            same(
-                "K2_start",
-                "Where the descent starts does not matter: from the rule of thumb, or from 1, it "
-                "has on average the error of the search.",
-                f"{name}_to_loo",
-            )
+            below("K2_start", ANY_START, f"{name}_to_loo", SAME_MARGIN, rule=OPEN)
             for name in STARTS[1:]
         ),
         *(
             Claim("K2_stuck", FEW_STUCK, "stuck", 0.0, STUCK_SHARE, "share_at_most", method=name)
             for name in STARTS
         ),
-        *(
-            below(
-                "K2_regret",
-                "The chosen bandwidth costs at most a tenth more than the best fixed one.",
-                f"regret_{name}",
-                REGRET_MARGIN,
-            )
-            for name in CHOSEN
-        ),
+        *(below("K2_regret", COSTS, f"regret_{name}", REGRET_MARGIN) for name in CHOSEN[:-1]),
+        below("K2_regret", COSTS, "regret_from_one", REGRET_MARGIN, rule=OPEN),
         *(below("K2_adaptive", IMPROVES, f"exact_{name}") for name in ADAPTIVE),
         *(below("K2_adaptive", IMPROVES, f"{name}_to_learned") for name in LEARNED),
         *(
@@ -406,13 +401,14 @@ STUDY = Study(
         ),
         below(
             "K2_unit_norm",
-            "Read as harmless, scaling queries and keys to length one loses nothing.",
+            "Read as harmless, scaling to length one costs at most a twentieth.",
             "exact_unit_norm",
             SAME_MARGIN,
         ),
         below(
             "K2_printed",
-            "Read as an improvement, the printed module has no more error than one fixed h.",
+            "Read as an improvement, the printed module has at most a twentieth more error than "
+            "one fixed h.",
             "printed_to_loo",
             SAME_MARGIN,
         ),
@@ -433,8 +429,10 @@ STUDY = Study(
         Figure(
             "bandwidths",
             "nwsim.report.lines:lines",
-            {"where": MAIN, "measures": ("log_bandwidth",), "methods": ("oracle", *CHOSEN)}
-            | {"row": "dim", "panel": "world", "x_log": True, "log": False, "labels": LABELS},
+            # Without "learned", which lies on "loo".
+            {"where": MAIN, "methods": ("oracle", "loo", "gcv", "aicc", "rot", "from_one")}
+            | {"measures": ("log_bandwidth",), "x_log": True, "log": False, "labels": LABELS}
+            | {"row": "dim", "panel": "world"},
         ),
     ),
     profiles={

@@ -249,13 +249,13 @@ def status(
     studies: str,
 ) -> int:
     """Say how much of each STUDY (default: all) is finished, and which runs now."""
-    from nwsim.exceptions import NwsimError
+    from nwsim.exceptions import NwsimError, StudyError
     from nwsim.study import known_studies, load_study, results_folder
     from nwsim.study.standing import standing_of
 
     target = target_of(target_mcse, measure, relative, pilot)
     text = None if target is None else target.text
-    code = 0
+    code, told = 0, 0
     for name in study or known_studies(studies):
         try:
             loaded = load_study(name, studies)
@@ -269,6 +269,9 @@ def status(
                 raise
             code, line = 1, f"{name}: no status: {' '.join(str(error).split())}"
         click.echo(line)
+        told += 1
+    if not told:
+        raise StudyError(f"no study in {studies} has a profile {profile!r}")
     return code
 
 

@@ -48,7 +48,7 @@ def ratios(
         Contrasts of kind "ratio", the first on top.
     claim : str, optional
         Id of a claim about them; what it accepts is grey, where all its settings on the page
-        accept the same.
+        accept the same. The key names the other claims about them that accept just this, too.
     row, panel : str, optional
         Factors of rows and columns of panels.
     line : str
@@ -71,7 +71,7 @@ def ratios(
     tall, wide, known = levels_of(table, row), levels_of(table, panel), levels(table, line)
     height = 0.7 + len(names) * (0.14 + 0.08 * len(known))
     figure, grid = panels(len(tall), len(wide), height=height, sharey=True, sharex=True)
-    span = _span(results, claim, names)
+    span, claims = _accepted(results, claim, names)
     kept: dict[tuple[int, ...], Axes] = {}
     for (i, j), axes in np.ndenumerate(grid):
         own = layout.part_of(layout.part_of(table, row, tall[i]), panel, wide[j])
@@ -103,7 +103,7 @@ def ratios(
         if lowest:
             axes.set_xlabel(under or "ratio of errors")
     entries = layout.line_entries(COMPARED, [words.level(line, level) for level in known], "none")
-    band: layout.Entry = (f"accepted by {claim}", {"color": "#DDDDDD", "lw": 6})
+    band: layout.Entry = (f"accepted by {', '.join(claims)}", {"color": "#DDDDDD", "lw": 6})
     layout.key(figure, [*entries, layout.INTERVAL, *([band] if span is not None else [])])
     return figure
 
@@ -128,18 +128,21 @@ def _draw(axes: Axes, rows: pd.DataFrame, places: Sequence[float], look: Look) -
     )
 
 
-def _span(
+def _accepted(
     results: Tables, claim: str | None, quantities: Sequence[str]
-) -> tuple[float, float] | None:
-    """Return what the claim accepts of these quantities, if that is one range."""
-    rows = results.claims
-    rows = rows[(rows["claim"] == claim) & rows["quantity"].isin(list(quantities))]
-    found = {
-        (theory - margin if rule == "equivalence" else 0.0, theory + margin)
-        for theory, margin, rule in zip(rows["theory"], rows["margin"], rows["rule"], strict=True)
-    }
-    low, high = found.pop() if len(found) == 1 else (1.0, 1.0)
-    return (max(low, 1e-9), high) if high > 1.0 else None
+) -> tuple[tuple[float, float] | None, list[str]]:
+    """Return what the claim accepts of these, if it is one range, and all claims that do so."""
+    rows = results.claims[results.claims["quantity"].isin(list(quantities))]
+    ranges: dict[str, set[tuple[float, float]]] = {}
+    for name, theory, margin, rule in zip(
+        rows["claim"], rows["theory"], rows["margin"], rows["rule"], strict=True
+    ):
+        low = theory - margin if rule == "equivalence" else 0.0
+        ranges.setdefault(name, set()).add((max(low, 1e-9), theory + margin))
+    own = ranges.get(claim or "", set())
+    if len(own) != 1 or max(own)[1] <= 1.0:
+        return None, []
+    return max(own), [name for name, other in ranges.items() if other == own]
 
 
 def _ratio_axis(axes: Axes, estimates: np.ndarray[Any, Any]) -> None:

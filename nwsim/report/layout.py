@@ -335,9 +335,11 @@ def handles_of(entries: Sequence[Entry]) -> list[Line2D]:
 
 def key(figure: Figure, entries: Sequence[Entry]) -> None:
     """Explain the kinds of marks below the panels, in as few lines as the page is wide."""
+    handles = handles_of(entries)
     for columns in range(len(entries), 0, -1):
         legend = figure.legend(
-            handles=handles_of(entries),
+            # A legend is filled column by column, and read line by line.
+            handles=[handle for first in range(columns) for handle in handles[first::columns]],
             loc="outside lower center",
             ncols=columns,
             handlelength=2.6,

@@ -67,6 +67,18 @@ def judge_not_above(points: Points, theory: float, margin: float) -> Verdict:
     return not_above(float(points.estimates[-1]), float(points.mcse[-1]), theory, margin)
 
 
+def judge_refutes_above(points: Points, theory: float, margin: float) -> Verdict:
+    """Judge as :func:`judge_not_above`, but support nothing.
+
+    A rare event of great cost, of which the replicates hold none, leaves a mean with a standard
+    error of nearly 0: "supported" would be as likely as the event is rare.
+    """
+    from nwsim.inference.verdicts import INCONCLUSIVE, REFUTED
+
+    found = judge_not_above(points, theory, margin)
+    return found if found.verdict == REFUTED else dataclasses.replace(found, verdict=INCONCLUSIVE)
+
+
 def judge_share_at_most(points: Points, theory: float, margin: float) -> Verdict:
     """Judge whether a share of replicates is at most theory + margin, by exact bounds."""
     return _judge_share(points, theory, margin, of_those_without=False)

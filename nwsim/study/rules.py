@@ -104,6 +104,7 @@ CLAIM_RULES: dict[str, ClaimRule] = {
         ClaimRule("falls_as", judging.judge_falls_as, slope=True, one_sided=True),
         ClaimRule("equivalence", judging.judge_equivalence, single=True),
         ClaimRule("not_above", judging.judge_not_above, single=True, one_sided=True),
+        ClaimRule("refutes_above", judging.judge_refutes_above, single=True, one_sided=True),
         ClaimRule("share_at_most", judging.judge_share_at_most, **_COUNTS),
         ClaimRule("share_at_least", judging.judge_share_at_least, **_COUNTS),
         ClaimRule("never_above", judging.judge_never_above, universal=True, **_COUNTS),

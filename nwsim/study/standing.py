@@ -103,8 +103,10 @@ def _standing(
 ) -> Standing:
     planned, has_tables = sum(cell.n_sim for cell in cells), (folder / MANIFEST).is_file()
     running = is_locked(folder)
-    if not (folder / checkpoint).is_file():
+    path = folder / checkpoint
+    # An empty file is one that a run would begin.
+    if not path.exists() or (path.is_file() and path.stat().st_size == 0):
         return Standing(part, None, planned, 0, running, has_tables)
-    finished, failures = progress_of(folder / checkpoint, cells)
-    foreign = foreign_field(folder / checkpoint, identity_of(study))
+    finished, failures = progress_of(path, cells)
+    foreign = foreign_field(path, identity_of(study))
     return Standing(part, finished, planned, failures, running, has_tables, foreign)

@@ -65,14 +65,15 @@ class Claim:
     rule : str
         A registered name: "rate": slope of log(quantity) on log(over); "rate_of_log": the same
         of a mean of logs; "falls_as": the slope of "rate" is at most the theory; "equivalence":
-        the quantity itself; "not_above": the same, one-sided; "never_above": every replicate of
-        it; "share_at_most", "share_at_least": a share of replicates; "never_rises",
-        "no_rise_at_all", "straight_line", "falls_in_logs", "ends", "interior_optimum": see
+        the quantity itself; "not_above": the same, one-sided; "refutes_above": the same, but
+        never supported; "never_above": every replicate of it; "share_at_most",
+        "share_at_least": a share of replicates; "never_rises", "no_rise_at_all",
+        "straight_line", "falls_in_logs", "ends", "interior_optimum": see
         ``docs/statistics.md``.
     over : str or pair of str, optional
         The factor, or the two, that the rule runs along, with numbers as levels; for "rate" by
-        default n_obs. "equivalence" and "not_above" judge every condition; with ``over``
-        only that of the largest level that was run, which the setting then names.
+        default n_obs. "equivalence", "not_above" and "refutes_above" judge every condition;
+        with ``over`` only that of the largest level that was run, which the setting then names.
         "never_above" judges every condition; with ``over`` all levels at once.
     tail : int, optional
         Use the ``tail`` largest levels of ``over`` only. A setting with fewer levels, as a

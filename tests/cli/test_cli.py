@@ -45,6 +45,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (["fly"], "fly"),
         (["list", "--studies", "none"], "there are no studies in none"),
         (["figures"], "has results"),
+        (["status", "--profile", "huge"], "no study in studies has a profile 'huge'"),
         (["figures", "toy"], "run the study first"),
         (["ledger"], "there are no results in results"),
         (["status", "nope"], "known studies: toy"),
@@ -109,6 +110,21 @@ def test_run_status_replay_and_diff(place: Path, capsys: pytest.CaptureFixture[s
     key = (place / "other/toy/performance.csv").read_text().splitlines()[1].split(",")[1]
     assert main(["replay", "toy", "--condition", key, "--rep", "3"]) == 0
     assert capsys.readouterr().out.startswith("condition_id,rep,method,measure,value\n" + key)
+
+
+def test_status_takes_for_a_checkpoint_what_a_run_does(
+    place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = place / "build/quick/toy" / CHECKPOINT
+    path.mkdir(parents=True)
+    for command in ("status", "run"):
+        assert main([command, "toy", "--profile", "quick"]) == 2
+        assert "cannot read the checkpoint" in capsys.readouterr().err
+    path.rmdir()
+    path.touch()
+    assert main(["status", "toy", "--profile", "quick"]) == 0
+    assert "no checkpoint" in capsys.readouterr().out
+    assert main(["run", "toy", "--profile", "quick"]) == 0
 
 
 def test_status_of_all_goes_on_where_one_is_broken(

@@ -173,6 +173,8 @@ def test_one_factor_has_no_groups():
         ("ratio", "equivalence", 1.0, "refuted"),
         ("difference", "not_above", 1.1, "supported"),
         ("difference", "not_above", 0.9, "refuted"),
+        ("difference", "refutes_above", 1.1, "inconclusive"),
+        ("difference", "refutes_above", 0.9, "refuted"),
     ],
 )
 def test_a_claim_may_judge_a_contrast(kind, rule, theory, verdict):
@@ -237,12 +239,34 @@ def test_two_factor_rules_need_an_independent_and_a_shared_one(two_factors):
 
 
 def test_only_one_sided_rules_take_a_margin_of_zero():
-    for rule in ("not_above", "never_above", "share_at_most", "share_at_least"):
+    for rule in ("not_above", "refutes_above", "never_above", "share_at_most", "share_at_least"):
         assert Claim("C", "s", "mse", 0.0, 0.0, rule).margin == 0.0
     with pytest.raises(ParameterError, match="margin"):
         Claim("C", "s", "mse", 0.0, 0.0, "equivalence")
     with pytest.raises(ParameterError, match="margin"):
         along("ends", margin=-0.1)
+
+
+@pytest.mark.parametrize(("rule", "often"), [("not_above", True), ("refutes_above", False)])
+def test_a_rare_event_of_great_cost_is_no_support(rule, often):
+    # One in fifty costs sixty times as much: the mean is 2.18 times what most replicates have.
+    rng = np.random.default_rng(20261130)
+    verdicts = []
+    for _ in range(400):
+        values = np.where(rng.random(60) < 0.02, 60.0, rng.normal(1.0, 0.01, 60))
+        points = Points(
+            levels=np.ones(1),
+            estimates=np.array([values.mean()]),
+            mcse=np.array([values.std(ddof=1) / 60**0.5]),
+            n_sim=np.array([60]),
+            n_planned=np.array([60]),
+        )
+        verdicts.append(CLAIM_RULES[rule].judge(points, 1.0, 0.05).verdict)
+    # The chance of none in 60 is .298; a share of 400 below .2 has one of 1e-5.
+    assert (verdicts.count("supported") > 80) == often
+    assert verdicts.count("refuted") > 0
+    if not often:
+        assert "supported" not in verdicts
 
 
 class OneOdd(Planted):
