@@ -103,7 +103,11 @@ def ratios(
         if lowest:
             axes.set_xlabel(under or "ratio of errors")
     entries = layout.line_entries(COMPARED, [words.level(line, level) for level in known], "none")
-    band: layout.Entry = (f"accepted by {', '.join(claims)}", {"color": "#DDDDDD", "lw": 6})
+    refuting = set(results.claims.loc[results.claims["claim"] == claim, "rule"]) == {
+        "refutes_above"
+    }
+    said = "does not refute" if refuting else "accepted by"
+    band: layout.Entry = (f"{said} {', '.join(claims)}", {"color": "#DDDDDD", "lw": 6})
     layout.key(figure, [*entries, layout.INTERVAL, *([band] if span is not None else [])])
     return figure
 
