@@ -158,7 +158,8 @@ def abramson_scales(k: ArrayLike, pilot_bandwidth: float, clip: float = 10.0) ->
     h = check_real("pilot_bandwidth", pilot_bandwidth, above=0.0)
     limit = check_real("clip", clip, minimum=1.0)
     with np.errstate(over="ignore"):
-        scaled = keys / h
+        # From one of them: far from 0 they would lose the digits that tell them apart.
+        scaled = (keys - keys[0]) / h
     if not np.isfinite(scaled).all():
         raise ParameterError("pilot_bandwidth must not be so small that k over it is infinite")
     density = np.empty(keys.shape[0])
@@ -283,8 +284,9 @@ def learn_bandwidth(
     Warns
     -----
     PrecisionWarning
-        If the descent did not converge; the record says so too. Without `start`, if h ended at
-        one of its bounds: at the wide one the inputs say nothing that averaging would show.
+        If the descent did not converge; the record says so too. Without `start`, if h, or the one
+        h for all from which the other kinds start, ended at one of its bounds: at the wide one
+        the inputs say nothing that averaging would show.
 
     Notes
     -----
@@ -295,9 +297,10 @@ def learn_bandwidth(
 
     and with one h a coordinate, D_ij holds the distance in that one alone. Kinds other than
     "global" start where the global descent ended, so their criterion is never above its. The
-    bandwidth is bounded: by half the distance between close neighbours and by twice the span of
-    the inputs, as in the search on a grid of :class:`~nwsim.NadarayaWatson`; slopes by 2 a
-    standard deviation of u, or for "neighbors" 2 in all.
+    bandwidth is bounded: by half the distance between close neighbours, or 1e-9 of the span of
+    the inputs if that is more, and by twice the span, as in the search on a grid of
+    :class:`~nwsim.NadarayaWatson`; slopes by 2 a standard deviation of u, or for "neighbors" 2
+    in all.
     """
     inputs = check_array("x", x, ndim=2, minimum_rows=3)
     values = check_array("y", y, ndim=(1, 2))
@@ -355,9 +358,13 @@ def learn_bandwidth(
             PrecisionWarning,
             stacklevel=2,
         )
-    log_h = then.x if kind == "coordinate" else then.x[:1]
-    for end, stopped in (("narrow", log_h <= box[0]), ("wide", log_h >= box[1])):
-        if start is None and stopped.all():
+    # Where one h for all is best at a bound, kinds that start from it have nothing to start from.
+    ends = found.x, then.x if kind == "coordinate" else then.x[:1]
+    for end, stopped in (
+        ("narrow", any((log_h <= box[0]).all() for log_h in ends)),
+        ("wide", any((log_h >= box[1]).all() for log_h in ends)),
+    ):
+        if start is None and stopped:
             warnings.warn(
                 f"learn_bandwidth ended at the {end} end of its bounds, "
                 f"[{lowest:.6g}, {highest:.6g}]",

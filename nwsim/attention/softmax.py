@@ -102,19 +102,29 @@ def _average(
         )
     seen = None if mask is None else _mask(mask, m, n)
     h = math.sqrt(d) if temperature is None else check_real("temperature", temperature, above=0.0)
-    scale = _LOG2_E / h
     batch = _batch(q=queries, k=keys, v=values, **({} if seen is None else {"mask": seen}))
 
     single = all(array.dtype == np.float32 for array in (queries, keys, values))
     out = np.empty((*batch, m, p), dtype=np.float32 if single else np.float64)
     sizes = _largest("q", queries), _largest("k", keys), _largest("v", values)
-    scaled_query = sizes[0] * scale
-    bounds = max(scale, scaled_query, d * scaled_query * sizes[1]), n * sizes[2]
+    scale, score, least = _bounds(sizes[0], sizes[1], h, d)
+    total = n * sizes[2]
     real: type[np.floating[Any]] = np.float64
-    if single and _fits(np.float32, *bounds) and _precise(min(scale, scaled_query or scale)):
+    if single and _fits(np.float32, score, total) and _precise(least):
         real = np.float32
-    elif not _fits(np.float64, *bounds):
-        raise ParameterError(f"{factors} must keep scores and sums within the range of float64")
+    elif not _fits(np.float64, score, total):
+        # Powers of two change no digit: factors of size 1 leave the range with the scores alone.
+        powers = [math.frexp(size)[1] for size in sizes[:2]]
+        queries, keys = (
+            np.ldexp(array.astype(np.float64), -power)
+            for array, power in zip((queries, keys), powers, strict=True)
+        )
+        with np.errstate(over="ignore", under="ignore"):
+            # Where all scores are 0, any temperature serves.
+            h = float(np.ldexp(h, -sum(powers))) if sizes[0] and sizes[1] else 1.0
+        scale, score, _ = _bounds(math.frexp(sizes[0])[0], math.frexp(sizes[1])[0], h, d)
+        if not _fits(np.float64, score, total):
+            raise ParameterError(f"{factors} must keep scores and sums within the range of float64")
     if out.size == 0:
         return out
     queries, keys, values = (
@@ -172,6 +182,13 @@ def _largest(name: str, array: _Array) -> float:
     if not math.isfinite(largest):
         raise ParameterError(f"{name} must be finite; it holds NaN or infinity")
     return largest
+
+
+def _bounds(query: float, key: float, h: float, d: int) -> tuple[float, float, float]:
+    """Return the factor of <q, k>, a bound on all that scores are made of, and the least of it."""
+    scale = _LOG2_E / h if h > 0.0 else math.inf
+    scaled = query * scale
+    return scale, max(scale, scaled, d * scaled * key), min(scale, scaled or scale)
 
 
 def _fits(real: type[np.floating[Any]], score: float, total: float) -> bool:

@@ -194,9 +194,10 @@ def _is_ordinary(h: FloatArray, scale: FloatArray | None, prior: FloatArray | No
     """Whether squares of gaps of at most 2 lose nothing that bandwidths this wide would show."""
     if h.min(initial=1.0) < 1.0 / _MOST_BANDWIDTH or h.max(initial=1.0) > _MOST_BANDWIDTH:
         return False
-    if prior is not None and np.abs(prior).max() > _MOST_PRIOR:
+    if prior is not None and np.abs(prior).max(initial=0.0) > _MOST_PRIOR:
         return False
-    return scale is None or (scale.min() >= 1.0 / _MOST_SCALE and scale.max() <= _MOST_SCALE)
+    low, high = 1.0 / _MOST_SCALE, _MOST_SCALE
+    return scale is None or bool(((scale >= low) & (scale <= high)).all())
 
 
 def _weights_at_any_size(

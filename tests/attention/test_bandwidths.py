@@ -105,6 +105,12 @@ def test_scales_have_geometric_mean_one_and_no_unit(unit: float, seed: int) -> N
     np.testing.assert_allclose(abramson_scales(unit * k, 0.5 * unit), scales, rtol=1e-10)
 
 
+@pytest.mark.parametrize("far", [2.0**27, 2.0**40, -(2.0**50)])
+def test_scales_do_not_depend_on_where_keys_are(far: float) -> None:
+    keys = np.array([[0.0], [0.25], [0.5], [2.0], [4.25]])
+    np.testing.assert_array_equal(abramson_scales(keys + far, 0.3), abramson_scales(keys, 0.3))
+
+
 def test_scales_are_clipped_and_a_lone_key_is_wide() -> None:
     k = np.append(np.linspace(0.0, 1.0, 2000), 50.0)[:, None]
     assert abramson_scales(k, 0.3).argmax() == 2000
@@ -301,6 +307,15 @@ def test_an_end_of_the_bounds_is_reported_unless_one_s_own_start_led_there() -> 
 
 
 @pytest.mark.parametrize("kind", BANDWIDTH_KINDS)
+def test_no_kind_is_silent_where_one_h_for_all_has_nothing_to_tell(kind: str) -> None:
+    # The outlier widens the span, of which the narrow bound is a part, beyond all waves.
+    x = np.append(np.random.default_rng(0).random(100), 1e10)[:, np.newaxis]
+    y = np.append(np.sin(6.0 * x[:-1, 0]), 0.0)
+    with pytest.warns(PrecisionWarning, match="the wide end of its bounds"):
+        learn_bandwidth(x, y, kind)
+
+
+@pytest.mark.parametrize("kind", BANDWIDTH_KINDS)
 def test_queries_are_as_wide_as_the_sample(kind: str) -> None:
     learned = learn_bandwidth(*wave(30), kind)
     for q in (np.ones((4, 1)), np.ones((4, 3)), np.ones(2)):
@@ -429,7 +444,7 @@ X3, Y3 = [[0.0], [1.0], [2.0]], [0.0, 1.0, 0.0]
         (lambda: learn_bandwidth(X3, [0.0, 1.0, -1.1e300]), "y must be at most"),
         (lambda: knn_bandwidths([[5e-324]], [[0.0], [0.0]], 3), "n_neighbors must be"),
         (lambda: knn_bandwidths([[-1e308]], [[1e308]], 1), "q and k must be so near"),
-        (lambda: abramson_scales([[1e300]], 1e-300), "pilot_bandwidth must not be so small"),
+        (lambda: abramson_scales([[0.0], [1e300]], 1e-300), "pilot_bandwidth must not be so small"),
     ],
 )
 def test_bad_input_is_refused_by_name(call: Any, message: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import tracemalloc
 from typing import Any
 
@@ -208,6 +209,26 @@ def test_scores_beyond_float64_are_refused() -> None:
         softmax_attention(q, k, v, temperature=1e-309)
     with pytest.raises(ParameterError, match="range of float64"):
         softmax_attention(q, k, v * 1e308)
+
+
+@pytest.mark.parametrize(
+    ("q", "k", "t"),
+    [
+        (2.0**-535, 2.0**-535, 2.0**-1070),
+        (2.0**1020, 2.0**-1020, 1.0),
+        (2.0**-1000, 2.0**1000, 2.0),
+        (2.0**900, 2.0**90, 2.0**990),
+    ],
+)
+def test_scores_in_range_are_taken_whatever_their_factors_are(q: float, k: float, t: float) -> None:
+    # All are powers of two, so that scores are exact: 2^p and 3 2^p.
+    score = math.ldexp(1.0, round(math.log2(q) + math.log2(k) - math.log2(t)))
+    own = softmax_attention([[q]], [[k], [3.0 * k]], [[0.0], [1.0]], t)
+    assert own[0, 0] == pytest.approx(1.0 / (1.0 + math.exp(-2.0 * score)), rel=1e-12)
+
+
+def test_scores_of_zero_are_ties_at_any_temperature() -> None:
+    assert softmax_attention([[0.0]], [[0.0], [1e300]], [[0.0], [1.0]], 5e-324)[0, 0] == 0.5
 
 
 def test_batches_broadcast() -> None:

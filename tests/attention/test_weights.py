@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nwsim import NadarayaWatson
+from nwsim.attention.gaussian import nadaraya_watson_attention
 from nwsim.attention.weights import attention_weights, gaussian_weights, key_norm_log_prior
 from nwsim.exceptions import ParameterError
 from tests.attention.oracle import dense_attention
@@ -136,6 +137,14 @@ def test_tiny_data_keep_their_digits() -> None:
     np.testing.assert_allclose(
         gaussian_weights(1e-200 * q, 1e-200 * k, 1e-200), gaussian_weights(q, k, 1.0), rtol=1e-12
     )
+
+
+@pytest.mark.parametrize("option", ["log_prior", "key_scale"])
+def test_an_empty_batch_gives_an_empty_array(option: str) -> None:
+    q, k = np.zeros((0, 3, 2)), np.zeros((0, 4, 2))
+    given: dict[str, Any] = {option: np.ones((0, 4))}
+    assert gaussian_weights(q, k, 1.0, **given).shape == (0, 3, 4)
+    assert nadaraya_watson_attention(q, k, np.zeros((0, 4, 1))).shape == (0, 3, 1)
 
 
 def test_no_queries() -> None:
