@@ -91,10 +91,11 @@ def test_optimum_has_its_references_and_margin():
         np.testing.assert_allclose([low, high], [[1.2, 1.2], [0.075, 0.075]])
     band = figure.axes[0].patches[0].get_extents()
     assert band.height > 0
-    assert texts(figure) == [
+    # In an order that depends on how many columns the key has.
+    assert set(texts(figure)) == {
         *("noise = 0.5", "noise = 8", "estimate, 95% Monte Carlo interval"),
         *("random frames", "least possible", "margin of D1"),
-    ]  # fmt: skip
+    }
 
 
 def test_without_claims_there_is_no_margin():
